@@ -16,6 +16,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 enum Doubt {
     Unchecked,
     RolledBack,
+    Unopened,
 }
 
 /// The standings of the stacks that a command opened.
@@ -65,6 +66,30 @@ impl Standings {
     /// Describes the first opened stack that was rolled back; none if none was.
     pub(crate) fn regression(&self) -> Option<String> {
         self.found().regressions.first().cloned()
+    }
+
+    /// Reports that values of a stack stayed encrypted although they should have been shown: whoever can write to the
+    /// store can delete or exchange the files of an earlier key. `what` says what is shown in place of the values; `keys`
+    /// are the first digits of their keys. Reports nothing without keys.
+    pub(crate) fn unopened<'a>(
+        &self,
+        stack: &StackName,
+        what: &str,
+        keys: impl IntoIterator<Item = &'a str>,
+    ) {
+        let keys: Vec<_> = keys.into_iter().collect();
+        if keys.is_empty() {
+            return;
+        }
+        let files: Vec<_> = keys.iter().map(|key| format!("`keys/*-{key}*.age`")).collect();
+        let warning = format!(
+            "stack {}: {what}: none of your identities decrypts data key {}, or its file was changed; pass the right \
+             identity with `--identity FILE`, or restore {} in the stack's folder from a backup",
+            stack.short(),
+            keys.join(" or "),
+            files.join(" and ")
+        );
+        self.warn(stack, Doubt::Unopened, warning);
     }
 
     fn warn(&self, stack: &StackName, doubt: Doubt, warning: String) {

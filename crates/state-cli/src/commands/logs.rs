@@ -78,6 +78,8 @@ pub(crate) async fn run(context: &Context, args: &Args) -> CommandResult {
             break;
         }
     }
+    let what = "some log messages are printed as `(sealed)`";
+    context.standings.unopened(&view.name, what, logs.unopened_keys());
     Ok(Report::empty())
 }
 

@@ -13,7 +13,7 @@ use crate::read::tip::Tip;
 use crate::read::view::View;
 use state_core::journal::LogRef;
 use state_core::{Address, Crypter, Error, KeyId, LogLevel, LogLine, Result, Serial, Timestamp, sealed};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// Replacement for a message that stays sealed.
@@ -85,6 +85,8 @@ pub struct Logs {
     keys: Vec<KeyId>,
     /// Crypters by the first digits of their key; none for a key that can't be opened here.
     crypters: BTreeMap<String, Option<Arc<dyn Crypter>>>,
+    /// The first digits of the keys of messages that should have been opened and stayed sealed.
+    unopened: BTreeSet<String>,
 }
 
 impl Logs {
@@ -98,7 +100,17 @@ impl Logs {
             parsed,
             keys,
             crypters: BTreeMap::new(),
+            unopened: BTreeSet::new(),
         })
+    }
+
+    /// The keys of the messages that the query wanted to open and that stayed sealed, each as the first hexadecimal
+    /// digits of its id. Covers the updates that [`next`](Self::next) has returned.
+    ///
+    /// A caller who prints the lines should print these too: whoever can write to the store can delete or damage the
+    /// files of an earlier key, and the messages alone don't show whether that happened.
+    pub fn unopened_keys(&self) -> impl Iterator<Item = &str> {
+        self.unopened.iter().map(String::as_str)
     }
 
     /// The matching lines of the next update, possibly an empty list; `None` after the last update.
@@ -144,7 +156,12 @@ impl Logs {
             .and_then(|(crypter, token)| crypter.decrypt(&context(line), token).ok());
         line.message = match opened {
             Some(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
-            None => SEALED.to_owned(),
+            None => {
+                if self.parsed.query.reveal {
+                    self.unopened.insert(short);
+                }
+                SEALED.to_owned()
+            }
         };
         Ok(())
     }

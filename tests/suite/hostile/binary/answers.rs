@@ -70,6 +70,13 @@ pub(super) fn is_missing_log(line: &str) -> bool {
     line.contains("the log of this update is missing: it was deleted")
 }
 
+/// The line as `logs` prints it if the data key of its message can't be opened.
+pub(super) fn with_sealed_message(line: &str) -> Option<String> {
+    let mut document: Value = serde_json::from_str(line).ok()?;
+    *document.pointer_mut("/data/message")? = "(sealed)".into();
+    Some(document.to_string())
+}
+
 /// The updates whose lines `logs` printed.
 pub(super) fn logged_updates<'a>(lines: impl IntoIterator<Item = &'a String>) -> BTreeSet<u64> {
     let lines = lines.into_iter();

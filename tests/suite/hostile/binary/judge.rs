@@ -1,7 +1,9 @@
 //! Judges a run of the program under attack: nothing forged may be signed, acknowledged, shown as authentic, or
 //! remembered. The judge compares the run with honest runs of the same command, from each stage of the store.
 
-use super::answers::{Resources, Shown, documents, is_between, is_foreign, is_missing_log, logged_updates};
+use super::answers::{
+    Resources, Shown, documents, is_between, is_foreign, is_missing_log, logged_updates, with_sealed_message,
+};
 use super::commands::{COLLEAGUE, Command};
 use super::evidence::{Written, contains, revision, served_heads, shows_plain_first};
 use super::memory;
@@ -241,7 +243,14 @@ impl Judge {
                 let mut stages = learned.documents[first..].iter().flatten();
                 let is_complete = client != Client::Remembering
                     || stages.any(|stage| logged_updates(&answer) == logged_updates(stage));
-                let is_honest = |line: &String| all.contains(&line) || is_missing_log(line);
+                // With damaged files of an earlier key, its messages stay sealed, and a warning says so.
+                let sealed: BTreeSet<_> = if warns(run, "log messages are printed as `(sealed)`") {
+                    all.iter().filter_map(|line| with_sealed_message(line)).collect()
+                } else {
+                    BTreeSet::new()
+                };
+                let is_honest =
+                    |line: &String| all.contains(&line) || sealed.contains(line) || is_missing_log(line);
                 is_complete && answer.iter().all(is_honest)
             }
             _ => allowed.any(|allowed| *allowed == answer),

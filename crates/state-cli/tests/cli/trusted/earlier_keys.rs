@@ -2,6 +2,7 @@
 
 use super::*;
 use serde_json::Value;
+use std::path::PathBuf;
 
 /// Runs `edit` as anna, with this shell script as the editor.
 fn edit(sandbox: &Sandbox, arguments: &[&str], script: &str) -> CommandOutput {
@@ -18,6 +19,18 @@ fn key_id(sandbox: &Sandbox) -> String {
     let mut heads = stacks.map(|stack| stack.unwrap().path().join("head.json"));
     let head: Value = serde_json::from_slice(&std::fs::read(heads.next().unwrap()).unwrap()).unwrap();
     head["body"]["key-id"].as_str().unwrap().to_owned()
+}
+
+/// The files of a data key in the only stack of the store.
+fn files_of_key(sandbox: &Sandbox, id: &str) -> Vec<PathBuf> {
+    let mut stacks = std::fs::read_dir(sandbox.path().join(".state/stacks")).unwrap();
+    let folder = stacks.next().unwrap().unwrap().path().join("keys");
+    let files = std::fs::read_dir(folder)
+        .unwrap()
+        .map(|file| file.unwrap().path());
+    let of_key: Vec<_> = files.filter(|file| file.to_string_lossy().contains(id)).collect();
+    assert!(!of_key.is_empty(), "no files of {id}");
+    of_key
 }
 
 #[test]
@@ -74,6 +87,47 @@ fn earlier_key_in_a_program_is_refused_by_the_expected_key() {
     }
     assert!(!sandbox.path().join("a").exists(), "nothing may be made");
     sealing(&["up", "--yes", "--expect-key", &now, "--expect-key", &before]).exits(0);
+}
+
+/// Whoever can write to the store can delete or exchange the files of an earlier key, and so hide log messages.
+#[test]
+fn logs_warn_about_messages_that_stay_encrypted() {
+    let sandbox = Sandbox::new();
+    let sealing = |arguments: &[&str]| run(&mut sandbox.sealing(arguments));
+    sealing(&["init"]).exits(0);
+    sealing(&["stack", "new", "default"]).exits(0);
+    sandbox.write(
+        "state.yaml",
+        "resources:\n  a: { kind: file, inputs: { path: a, content: x } }",
+    );
+    sealing(&["up", "--yes"]).exits(0);
+    let before = key_id(&sandbox);
+    sealing(&["rekey", "--yes"]).exits(0);
+    let logs = ["logs", "--show-secrets"];
+    let opened = sealing(&logs).exits(0);
+    assert!(opened.stdout.contains("create of a is recorded"), "{opened:?}");
+    assert_eq!(opened.stderr, "");
+    for file in files_of_key(&sandbox, &before) {
+        std::fs::write(file, "").unwrap();
+    }
+    for form in [&[][..], &["--json"]] {
+        let warned = sealing(&[&logs[..], form].concat()).exits(0);
+        let warning = format!("decrypts data key {}", &before[..16]);
+        assert!(
+            warned.stdout.contains("(sealed)")
+                && warned.stderr.contains(&warning)
+                && warned
+                    .stderr
+                    .contains(&format!("`keys/*-{}*.age`", &before[..16])),
+            "{warned:?}"
+        );
+    }
+    // Without the flag, every message of an encrypted stack is printed like that.
+    let masked = sealing(&["logs"]).exits(0);
+    assert!(
+        masked.stdout.contains("(sealed)") && masked.stderr.is_empty(),
+        "{masked:?}"
+    );
 }
 
 #[test]
