@@ -2,9 +2,10 @@
 //!
 //! A budget is in seconds, on two cores, with an empty target folder and all dependencies downloaded. The first step
 //! that needs a dependency pays for building it: `clippy` for its metadata, `test` for its code. With a warm target
-//! folder a run takes about half of the time. Machines differ: a budget is at least a quarter above what the step takes
-//! on a common one. A step that exceeds its budget fails the run after the remaining steps have run. Then make the step
-//! faster, or move its slow part to `cargo xtask nightly`.
+//! folder a run takes about half of the time. Machines differ, and one machine differs between runs: the same code took
+//! 28 and 55 minutes. A budget is about a sixth above the slowest time seen, so that it catches a step that hangs or has grown,
+//! and doesn't fail a run because of a slow machine. A step that exceeds its budget fails the run after the remaining
+//! steps have run. Then make the step faster, or move its slow part to `cargo xtask nightly`.
 
 use std::time::Duration;
 
@@ -12,9 +13,10 @@ use crate::process::{Failure, now};
 use crate::skips::SkipPolicy;
 use crate::{docs, layers, shape, steps};
 
-/// Upper limit of the sum of all budgets: for an empty target folder, and with the margin.
+/// Upper limit of the sum of all budgets. The service that runs `.ci/run` stops it after 90 minutes, and on a bare machine
+/// the tools are installed first.
 #[cfg(test)]
-const LIMIT: Duration = Duration::from_secs(50 * 60);
+const LIMIT: Duration = Duration::from_secs(70 * 60);
 
 /// A check, which can also be run alone: `cargo xtask <name>`.
 pub(crate) struct Step {
@@ -48,7 +50,7 @@ pub(crate) static STEPS: [Step; 9] = [
     Step {
         name: "clippy",
         about: "no lint fires, with all features",
-        budget: 220,
+        budget: 250,
         run: |_| steps::clippy(),
     },
     Step {
@@ -78,7 +80,7 @@ pub(crate) static STEPS: [Step; 9] = [
     Step {
         name: "test",
         about: "every test of the workspace, with object stores on loopback",
-        budget: 2_380,
+        budget: 3_300,
         run: steps::test,
     },
 ];
@@ -233,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn budgets_add_up_to_at_most_forty_minutes() {
+    fn budgets_leave_time_before_a_run_is_stopped() {
         let total: u64 = STEPS.iter().map(|step| step.budget).sum();
         assert!(Duration::from_secs(total) <= LIMIT, "{total} s");
     }
