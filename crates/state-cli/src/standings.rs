@@ -68,7 +68,7 @@ impl Standings {
         self.found().regressions.first().cloned()
     }
 
-    /// Reports that values of a stack stayed encrypted although they should have been shown: whoever can write to the
+    /// Reports that values of a stack stayed encrypted although they should have been shown: a user with write access to the
     /// store can delete or exchange the files of an earlier key. `what` says what is shown in place of the values; `keys`
     /// are the first digits of their keys. Reports nothing without keys.
     pub(crate) fn unopened<'a>(

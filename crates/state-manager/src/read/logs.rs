@@ -107,7 +107,7 @@ impl Logs {
     /// The keys of the messages that the query wanted to open and that stayed sealed, each as the first hexadecimal
     /// digits of its id. Covers the updates that [`next`](Self::next) has returned.
     ///
-    /// A caller who prints the lines should print these too: whoever can write to the store can delete or damage the
+    /// A caller who prints the lines should print these too: a user with write access to the store can delete or damage the
     /// files of an earlier key, and the messages alone don't show whether that happened.
     pub fn unopened_keys(&self) -> impl Iterator<Item = &str> {
         self.unopened.iter().map(String::as_str)

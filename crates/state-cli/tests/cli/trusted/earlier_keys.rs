@@ -89,7 +89,7 @@ fn earlier_key_in_a_program_is_refused_by_the_expected_key() {
     sealing(&["up", "--yes", "--expect-key", &now, "--expect-key", &before]).exits(0);
 }
 
-/// Whoever can write to the store can delete or exchange the files of an earlier key, and so hide log messages.
+/// An attacker who can write to the store can delete or exchange the files of an earlier key, and so hide log messages.
 #[test]
 fn logs_warn_about_messages_that_stay_encrypted() {
     let sandbox = Sandbox::new();
