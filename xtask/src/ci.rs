@@ -2,9 +2,9 @@
 //!
 //! A budget is in seconds, on two cores, with an empty target folder and all dependencies downloaded. The first step
 //! that needs a dependency pays for building it: `clippy` for its metadata, `test` for its code. With a warm target
-//! folder a run takes about half of the time. Machines differ, and one machine differs between runs: the same code took
-//! 28 and 55 minutes. A budget is about a sixth above the slowest time seen, so that it catches a step that hangs or has grown,
-//! and doesn't fail a run because of a slow machine. A step that exceeds its budget fails the run after the remaining
+//! folder a run takes about half of the time. Machines differ, and one machine differs between runs: whole runs of
+//! neighbouring commits took 28 to 55 minutes. A budget is about a sixth above the slowest time seen, so that it catches a step
+//! that hangs or has grown, and doesn't fail a run because of a slow machine. A step that exceeds its budget fails the run after the remaining
 //! steps have run. Then make the step faster, or move its slow part to `cargo xtask nightly`.
 
 use std::time::Duration;

@@ -67,31 +67,34 @@ pub async fn swap(
         return Err(Error::invalid(format!("stack name {name}"), reason));
     }
     let key = name_key(name);
-    let current = find(store, name).await?;
-    // An earlier attempt may have taken effect although its answer was lost. Only that attempt wrote this nonce, so
-    // an equal pointer means success, not a conflict.
-    if current.as_ref().is_some_and(|(current, _)| current == pointer) {
-        return Ok(());
-    }
-    if current.as_ref().map(|(current, _)| current.nonce) != expected {
-        return Err(changed(store, &key));
-    }
     let bytes = pointer.encode().into();
-    match current {
-        None => match store.create(&key, &bytes).await? {
+    // A new pointer is created without a read: the creation finds another pointer, and also one that an earlier attempt
+    // wrote although its answer was lost.
+    let Some(expected) = expected else {
+        return match store.create(&key, &bytes).await? {
             CreateOutcome::Ours(_) => Ok(()),
             CreateOutcome::Taken(_) => Err(changed(store, &key)),
-        },
-        Some((_, found)) => match store.swap(&key, &bytes, &found).await? {
-            SwapOutcome::Ours(_) => Ok(()),
-            SwapOutcome::Changed { certain: true, .. } => Err(changed(store, &key)),
-            // Another process replaced the pointer after a request without an answer: this pointer may have been
-            // visible for a while.
-            SwapOutcome::Changed { .. } => Err(Error::indeterminate(
-                store.shown(&key),
-                "the key holds another pointer; this one may have been stored in between",
-            )),
-        },
+        };
+    };
+    let Some((current, found)) = find(store, name).await? else {
+        return Err(changed(store, &key));
+    };
+    // As above: only an earlier attempt wrote this nonce, so an equal pointer means success, not a conflict.
+    if current == *pointer {
+        return Ok(());
+    }
+    if current.nonce != expected {
+        return Err(changed(store, &key));
+    }
+    match store.swap(&key, &bytes, &found).await? {
+        SwapOutcome::Ours(_) => Ok(()),
+        SwapOutcome::Changed { certain: true, .. } => Err(changed(store, &key)),
+        // Another process replaced the pointer after a request without an answer: this pointer may have been visible for
+        // a while.
+        SwapOutcome::Changed { .. } => Err(Error::indeterminate(
+            store.shown(&key),
+            "the key holds another pointer; this one may have been stored in between",
+        )),
     }
 }
 
