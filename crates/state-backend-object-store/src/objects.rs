@@ -25,7 +25,8 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long the first request to a store is retried, so that a wrong URL is reported soon.
+/// How long the first request to a store is retried after errors, so that a wrong URL and missing credentials are
+/// reported soon.
 const FIRST_CONTACT: Duration = Duration::from_secs(1);
 
 /// An object store and the options for using it.
@@ -53,23 +54,40 @@ impl Objects {
 
     /// Returns the store with retries, so that every outcome is known or reported as indeterminate.
     pub(crate) fn settled(&self) -> SettledStore {
-        self.settled_within(self.options.retry_timeout)
-    }
-
-    /// Returns the store for the first request, with a short retry limit: a wrong URL is reported soon.
-    pub(crate) fn first_contact(&self) -> SettledStore {
-        self.settled_within(self.options.retry_timeout.min(FIRST_CONTACT))
-    }
-
-    fn settled_within(&self, retry_timeout: Duration) -> SettledStore {
         let mut settings = Settings::new(self.options.url.clone());
         settings.deletes = true;
-        settings.retry_timeout = retry_timeout;
+        settings.retry_timeout = self.options.retry_timeout;
         settings.concurrency = self.options.concurrency;
         settings.clock = Arc::clone(&self.options.clock);
         settings.stale_version_hint =
             "; if the server compares ETags without quotes, set `unquoted-etags=true`";
         SettledStore::new(Arc::new(self.clone()), settings)
+    }
+
+    /// Reads an object as the first request to a store; returns `None` if it doesn't exist. A server that accepts the
+    /// request but is slow to answer is waited for as in any other request.
+    ///
+    /// # Errors
+    /// `Unavailable` when the request fails for longer than [`FIRST_CONTACT`] or isn't answered in time; otherwise the
+    /// error with which the store refused.
+    pub(crate) async fn read_first(&self, key: &str, most: u64) -> Result<Option<Value>> {
+        let path = self.path(key);
+        let until = |limit| Backoff::new(&*self.options.clock, limit);
+        let retry_timeout = self.options.retry_timeout;
+        let (mut errors, mut answers) = (until(retry_timeout.min(FIRST_CONTACT)), until(retry_timeout));
+        loop {
+            let failure = match found(self.get_once(&path, most).await) {
+                Ok(found) => return Ok(found),
+                Err(failure) => failure,
+            };
+            let backoff = match failure {
+                RequestFailure::Timeout(_) => &mut answers,
+                _ => &mut errors,
+            };
+            if !failure.is_unclear() || !backoff.wait().await {
+                return Err(failure.unavailable(&self.shown(key)));
+            }
+        }
     }
 
     pub(crate) const fn store(&self) -> &Arc<dyn ObjectStore> {

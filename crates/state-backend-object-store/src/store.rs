@@ -92,7 +92,7 @@ impl ObjectBackend {
     }
 
     async fn find_or_create(&self) -> Result<OpenedStore> {
-        if let Some(found) = self.objects.first_contact().read(FORMAT, MAX_DOCUMENT).await? {
+        if let Some(found) = self.objects.read_first(FORMAT, MAX_DOCUMENT).await? {
             return self.opened_store(found);
         }
         if self.opening == Opening::Existing {

@@ -6,6 +6,7 @@ mod compactions;
 mod conformance;
 mod disturbed;
 mod faults;
+mod first_contact;
 mod leases;
 mod model;
 mod schedules;
