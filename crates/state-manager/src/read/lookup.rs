@@ -57,6 +57,16 @@ impl<T> Lookup<T> {
     }
 }
 
+/// The result of reading a stack and its pointer at the same time.
+enum AtOnce<T> {
+    /// The pointer leads to this stack.
+    Found(T),
+    /// The wanted name has no pointer.
+    NoPointer,
+    /// The general way must decide.
+    Undecided,
+}
+
 /// A stack that was found for a caller that locks it.
 pub(crate) struct FoundStack {
     pub(crate) stack: StackContext,
@@ -68,12 +78,12 @@ pub(crate) struct FoundStack {
 /// Looks a stack up and opens it. For a caller that `locks` it afterwards, also reads what the lock needs.
 pub(crate) async fn view(store: &StoreContext, wanted: Wanted<'_>, locks: bool) -> Result<Lookup<View>> {
     let store = &store.with_shared_keyrings();
-    match Box::pin(view_at_once(store, wanted, locks)).await {
-        Ok(Some(view)) => return Ok(Lookup::Found(view)),
+    let has_no_pointer = match Box::pin(view_at_once(store, wanted, locks)).await {
+        Ok(AtOnce::Found(view)) => return Ok(Lookup::Found(view)),
         Err(error) if is_final(&error) => return Err(error),
-        Ok(None) | Err(_) => {}
-    }
-    Ok(match general(store, wanted).await? {
+        other => matches!(other, Ok(AtOnce::NoPointer)),
+    };
+    Ok(match general(store, wanted, has_no_pointer).await? {
         Lookup::Found(stack) => Lookup::Found(view::tip(&stack).await?),
         Lookup::None => Lookup::None,
         Lookup::Several(names) => Lookup::Several(names),
@@ -83,12 +93,12 @@ pub(crate) async fn view(store: &StoreContext, wanted: Wanted<'_>, locks: bool) 
 /// Looks a stack up that the caller is about to lock.
 pub(crate) async fn stack(store: &StoreContext, wanted: Wanted<'_>) -> Result<Lookup<FoundStack>> {
     let store = &store.with_shared_keyrings();
-    match Box::pin(stack_at_once(store, wanted)).await {
-        Ok(Some(found)) => return Ok(Lookup::Found(found)),
+    let has_no_pointer = match Box::pin(stack_at_once(store, wanted)).await {
+        Ok(AtOnce::Found(found)) => return Ok(Lookup::Found(found)),
         Err(error) if is_final(&error) => return Err(error),
-        Ok(None) | Err(_) => {}
-    }
-    let found = general(store, wanted).await?;
+        other => matches!(other, Ok(AtOnce::NoPointer)),
+    };
+    let found = general(store, wanted, has_no_pointer).await?;
     Ok(found.map(|stack| FoundStack { stack, head: None }))
 }
 
@@ -97,10 +107,18 @@ fn is_final(error: &Error) -> bool {
     matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::Denied)
 }
 
-/// Looks a stack up by the pointers and heads of the store alone.
-async fn general(store: &StoreContext, wanted: Wanted<'_>) -> Result<Lookup<StackContext>> {
+/// Looks a stack up by the pointers and heads of the store alone. A pointer that was found missing just now isn't read
+/// again.
+async fn general(
+    store: &StoreContext,
+    wanted: Wanted<'_>,
+    has_no_pointer: bool,
+) -> Result<Lookup<StackContext>> {
     if let Wanted::Named(name) = wanted {
-        let found = names::find(store, name).await?;
+        let found = match has_no_pointer {
+            true => names::find_without_pointer(store, name).await?,
+            false => names::find(store, name).await?,
+        };
         return Ok(found.map_or(Lookup::None, Lookup::Found));
     }
     let mut names = names::names(store).await?;
@@ -135,8 +153,8 @@ impl FetchedHead {
     }
 }
 
-/// As [`view()`], for a stack whose pointer and head agree. None, or any error, if the general way must decide.
-async fn view_at_once(store: &StoreContext, wanted: Wanted<'_>, locks: bool) -> Result<Option<View>> {
+/// As [`view()`], for a stack whose pointer and head agree. After an error, the general way decides.
+async fn view_at_once(store: &StoreContext, wanted: Wanted<'_>, locks: bool) -> Result<AtOnce<View>> {
     let fetch = async |lineage| {
         let fetched = FetchedHead::read(store, lineage).await?;
         let journal = UncheckedJournal::of(store, &fetched.head);
@@ -148,51 +166,59 @@ async fn view_at_once(store: &StoreContext, wanted: Wanted<'_>, locks: bool) -> 
         let (journal, (), ()) = join3(journal, fetched.head.prepare_key(&fetched.stack), lease).await;
         Ok((fetched, journal?))
     };
-    let Some((pointer, (fetched, journal))) = beside_pointer(store, wanted, fetch).await? else {
-        return Ok(None);
+    let (pointer, (fetched, journal)) = match beside_pointer(store, wanted, fetch).await? {
+        AtOnce::Found(found) => found,
+        AtOnce::NoPointer => return Ok(AtOnce::NoPointer),
+        AtOnce::Undecided => return Ok(AtOnce::Undecided),
     };
     let FetchedHead {
         pin, stack, read_at, ..
     } = fetched;
     let journal = journal.open(&stack).await?;
     if !accepts(&stack, wanted, pointer, &journal.opened_head()).await? {
-        return Ok(None);
+        return Ok(AtOnce::Undecided);
     }
     let (tip, standing) = open::accept(&stack, &journal, pin.as_deref()).await?;
-    Ok(Some(View::new(stack, Arc::new(tip), standing, read_at)))
+    Ok(AtOnce::Found(View::new(stack, Arc::new(tip), standing, read_at)))
 }
 
-/// As [`stack()`], for a stack whose pointer and head agree. None, or any error, if the general way must decide.
-async fn stack_at_once(store: &StoreContext, wanted: Wanted<'_>) -> Result<Option<FoundStack>> {
+/// As [`stack()`], for a stack whose pointer and head agree. After an error, the general way decides.
+async fn stack_at_once(store: &StoreContext, wanted: Wanted<'_>) -> Result<AtOnce<FoundStack>> {
     let fetch = async |lineage| {
         let fetched = FetchedHead::read(store, lineage).await?;
         let lease = store.backend().prepare_acquire(lineage);
         join(lease, fetched.head.prepare_key(&fetched.stack)).await;
         Ok(fetched)
     };
-    let Some((pointer, fetched)) = beside_pointer(store, wanted, fetch).await? else {
-        return Ok(None);
+    let (pointer, fetched) = match beside_pointer(store, wanted, fetch).await? {
+        AtOnce::Found(found) => found,
+        AtOnce::NoPointer => return Ok(AtOnce::NoPointer),
+        AtOnce::Undecided => return Ok(AtOnce::Undecided),
     };
     let FetchedHead {
         stack, head, read_at, ..
     } = fetched;
     let opened = authenticate::open_head(&stack, head.into_untrusted()).await?;
     if !accepts(&stack, wanted, pointer, &opened).await? {
-        return Ok(None);
+        return Ok(AtOnce::Undecided);
     }
-    Ok(Some(FoundStack {
+    Ok(AtOnce::Found(FoundStack {
         stack,
         head: Some((opened.head, read_at)),
     }))
 }
 
 /// Reads the pointer of the wanted name, and fetches the stack to which it leads: at the same time if this client
-/// remembers the stack, else one after the other. None if the general way must decide.
+/// remembers the stack, else one after the other.
 async fn beside_pointer<T>(
     store: &StoreContext,
     wanted: Wanted<'_>,
     fetch: impl AsyncFn(Lineage) -> Result<T>,
-) -> Result<Option<(UncheckedName, T)>> {
+) -> Result<AtOnce<(UncheckedName, T)>> {
+    let without_pointer = match wanted {
+        Wanted::Named(_) => AtOnce::NoPointer,
+        Wanted::Only => AtOnce::Undecided,
+    };
     let remembered = remembered(store, wanted).await?;
     let early = async {
         match remembered {
@@ -203,22 +229,22 @@ async fn beside_pointer<T>(
     // An error of the pointer ends the lookup at once: the other reads would only repeat attempts that failed.
     let (pointer, early) = match select(pin!(pointer(store, wanted)), pin!(early)).await {
         Either::Left((pointer, early)) => match pointer? {
-            None => return Ok(None),
+            None => return Ok(without_pointer),
             Some(pointer) => (Some(pointer), early.await),
         },
         Either::Right((early, pointer)) => (pointer.await?, early),
     };
     let Some(pointer) = pointer else {
-        return Ok(None);
+        return Ok(without_pointer);
     };
     let Some(lineage) = pointer.lineage() else {
-        return Ok(None);
+        return Ok(AtOnce::Undecided);
     };
     let fetched = match early {
         Some(fetched) if remembered == Some(lineage) => fetched?,
         _ => fetch(lineage).await?,
     };
-    Ok(Some((pointer, fetched)))
+    Ok(AtOnce::Found((pointer, fetched)))
 }
 
 /// Whether the pointer leads to the opened stack, and whether this client believes it. A new name is remembered when the
