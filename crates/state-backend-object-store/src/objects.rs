@@ -64,8 +64,8 @@ impl Objects {
         SettledStore::new(Arc::new(self.clone()), settings)
     }
 
-    /// Reads an object as the first request to a store; returns `None` if it doesn't exist. A server that accepts the
-    /// request but is slow to answer is waited for as in any other request.
+    /// Reads an object as the first request to a store; returns `None` if it doesn't exist. A request that a slow server
+    /// doesn't answer is repeated for half of the usual time, so that a silent server is reported soon too.
     ///
     /// # Errors
     /// `Unavailable` when the request fails for longer than [`FIRST_CONTACT`] or isn't answered in time; otherwise the
@@ -74,7 +74,7 @@ impl Objects {
         let path = self.path(key);
         let until = |limit| Backoff::new(&*self.options.clock, limit);
         let retry_timeout = self.options.retry_timeout;
-        let (mut errors, mut answers) = (until(retry_timeout.min(FIRST_CONTACT)), until(retry_timeout));
+        let (mut errors, mut answers) = (until(retry_timeout.min(FIRST_CONTACT)), until(retry_timeout / 2));
         loop {
             let failure = match found(self.get_once(&path, most).await) {
                 Ok(found) => return Ok(found),
