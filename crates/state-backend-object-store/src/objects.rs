@@ -25,7 +25,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long the first request to a store is retried after errors, so that a wrong URL and missing credentials are
+/// How long the first request to a store is repeated after an error of the server or the connection, so that a wrong URL and missing credentials are
 /// reported soon.
 const FIRST_CONTACT: Duration = Duration::from_secs(1);
 

@@ -107,18 +107,15 @@ fn is_final(error: &Error) -> bool {
     matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::Denied)
 }
 
-/// Looks a stack up by the pointers and heads of the store alone. A pointer that was found missing just now isn't read
-/// again.
+/// Looks a stack up by the pointers and heads of the store alone. `has_no_pointer`: a read just now found that the wanted
+/// name has no pointer, so it isn't read again.
 async fn general(
     store: &StoreContext,
     wanted: Wanted<'_>,
     has_no_pointer: bool,
 ) -> Result<Lookup<StackContext>> {
     if let Wanted::Named(name) = wanted {
-        let found = match has_no_pointer {
-            true => names::find_without_pointer(store, name).await?,
-            false => names::find(store, name).await?,
-        };
+        let found = names::find_after(store, name, has_no_pointer).await?;
         return Ok(found.map_or(Lookup::None, Lookup::Found));
     }
     let mut names = names::names(store).await?;
@@ -153,7 +150,7 @@ impl FetchedHead {
     }
 }
 
-/// As [`view()`], for a stack whose pointer and head agree. After an error, the general way decides.
+/// As [`view()`], for a stack whose pointer and head agree. After most errors, the general way decides.
 async fn view_at_once(store: &StoreContext, wanted: Wanted<'_>, locks: bool) -> Result<AtOnce<View>> {
     let fetch = async |lineage| {
         let fetched = FetchedHead::read(store, lineage).await?;
@@ -182,7 +179,7 @@ async fn view_at_once(store: &StoreContext, wanted: Wanted<'_>, locks: bool) -> 
     Ok(AtOnce::Found(View::new(stack, Arc::new(tip), standing, read_at)))
 }
 
-/// As [`stack()`], for a stack whose pointer and head agree. After an error, the general way decides.
+/// As [`stack()`], for a stack whose pointer and head agree. After most errors, the general way decides.
 async fn stack_at_once(store: &StoreContext, wanted: Wanted<'_>) -> Result<AtOnce<FoundStack>> {
     let fetch = async |lineage| {
         let fetched = FetchedHead::read(store, lineage).await?;

@@ -53,23 +53,20 @@ pub struct StackSummary {
 /// The stack with this name; none if it doesn't exist. A new name is remembered when the stack is opened: a name from a
 /// head that turns out to be an older one must not replace the remembered name.
 pub(crate) async fn find(store: &StoreContext, name: &StackName) -> Result<Option<StackContext>> {
-    find_from(store, name, resolve(store, name).await?).await
+    find_after(store, name, false).await
 }
 
-/// As [`find`], right after a read that found no pointer of this name.
-pub(crate) async fn find_without_pointer(
+/// As [`find`]. If the caller has just found that the name has no pointer, the first attempt doesn't read it again.
+pub(crate) async fn find_after(
     store: &StoreContext,
     name: &StackName,
+    has_no_pointer: bool,
 ) -> Result<Option<StackContext>> {
-    find_from(store, name, None).await
-}
-
-async fn find_from(
-    store: &StoreContext,
-    name: &StackName,
-    mut resolved: Option<ResolvedName>,
-) -> Result<Option<StackContext>> {
-    for _ in 0..ATTEMPTS {
+    for attempt in 0..ATTEMPTS {
+        let resolved = match has_no_pointer && attempt == 0 {
+            true => None,
+            false => resolve(store, name).await?,
+        };
         if let Some(found) = resolved.and_then(|name| name.stack) {
             if let Believed::Changed = name_memory::check(store, name, Some(found.lineage())).await? {
                 found.note_new_name(name.clone());
@@ -81,7 +78,6 @@ async fn find_from(
             return Ok(None);
         }
         // A rename to this name ended after the name was looked up.
-        resolved = resolve(store, name).await?;
     }
     Ok(None)
 }
