@@ -98,10 +98,15 @@ impl StackPin {
         Some(was)
     }
 
+    /// Whether this client has seen that the stack is sealed: it opened the data key or published outputs.
+    pub(crate) const fn is_sealed(&self) -> bool {
+        self.key.is_some() || self.outputs.is_some()
+    }
+
     /// Whether the stack never gets a data key, because its policy is `plaintext`.
     pub(crate) fn is_plain_by_choice(&self) -> bool {
         let policy = self.sealing.as_ref().map(|sealing| sealing.policy);
-        self.key.is_none() && policy == Some(SealingPolicy::Plaintext)
+        !self.is_sealed() && policy == Some(SealingPolicy::Plaintext)
     }
 }
 

@@ -22,6 +22,8 @@ const MOST_NAMED: usize = 8;
 /// - no key is pinned, the head names none, and the policy differs from the pinned policy
 /// - no key is pinned, the pinned policy seals values, this client has identities, and the head names a key that this
 ///   client didn't make
+/// - this client has only read the stack's published outputs, and the head names no key, or a key from which this client
+///   derives another key of the outputs
 /// - a key is pinned, and the head names none
 /// - the head names another key, and this client can't verify that the pinned key endorses it
 /// - this client has identities and can't open the head's key, unless the user accepted that for this key
@@ -43,6 +45,7 @@ pub(crate) async fn require(
         return Err(distrusted(stack, reason));
     }
     let Some(pinned) = pin.key else {
+        require_key_of_outputs(stack, head, key, &pin)?;
         return require_first_key(stack, head, &pin);
     };
     let Some(now) = head.key_id else {
@@ -81,6 +84,33 @@ pub(crate) async fn require(
             "this client opened its data key {pinned} before, and can't open it now: its key file is missing, damaged or \
              wrapped to other recipients, or another identity is in use{cause}"
         ),
+    };
+    Err(distrusted(stack, reason))
+}
+
+/// Checks a stack of which this client has only read the published outputs. Only a sealed stack publishes outputs, and
+/// their key is derived from the data key. So a head that this client authenticates must name the data key of these
+/// outputs.
+fn require_key_of_outputs(
+    stack: &StackContext,
+    head: &Head,
+    key: Option<&dyn StackKey>,
+    pin: &StackPin,
+) -> Result<()> {
+    let Some(outputs) = pin.outputs.as_ref().filter(|_| pin.sealing.is_none()) else {
+        return Ok(());
+    };
+    let pinned = outputs.key;
+    let reason = match (head.key_id, key) {
+        (None, _) => format!(
+            "this client read its outputs, sealed with key {pinned}, and its head now states that it is plaintext"
+        ),
+        (Some(now), Some(key)) if key.outputs_id() != Some(pinned) => format!(
+            "this client read its outputs, sealed with key {pinned}, and the outputs of its data key {now} have another \
+             key: the data key was replaced, or another client forged the stack"
+        ),
+        // Without the data key, this client sees no sealed value and remembers nothing.
+        (Some(_), _) => return Ok(()),
     };
     Err(distrusted(stack, reason))
 }

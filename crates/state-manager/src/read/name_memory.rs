@@ -145,7 +145,7 @@ pub(crate) async fn require_unused(
             return Ok(false);
         }
         let pin = known_stacks.seen(lineage).await?;
-        if takes_name || pin.is_some_and(|pin| pin.key.is_some()) {
+        if takes_name || pin.is_some_and(|pin| pin.is_sealed()) {
             require_released(store, &other, lineage).await?;
         }
         Ok(takes_name)
@@ -252,11 +252,8 @@ async fn release(
 
 /// What a head with this proof is worth; none if it proves nothing.
 fn proven(proof: Proof, pin: Option<&StackPin>) -> Option<Release> {
-    // A reader of outputs never authenticated the stack.
-    let reads_outputs = pin.is_some_and(|pin| pin.outputs.is_some() && pin.sealing.is_none());
     match (proof, pin) {
         (Proof::Mac(_), _) => Some(Release::Kept),
-        (Proof::Plain, Some(_)) if reads_outputs => None,
         (Proof::Plain, Some(pin)) if pin.is_plain_by_choice() => Some(Release::Plain),
         (Proof::Plain, Some(_)) => Some(Release::Kept),
         (Proof::Plain, None) | (Proof::Unchecked | Proof::Published, _) => None,

@@ -128,7 +128,7 @@ async fn require_same_stack(
     let Some(pin) = known_stacks.seen(before).await? else {
         return Ok(());
     };
-    if pin.outputs.is_none() && pin.is_plain_by_choice() {
+    if pin.is_plain_by_choice() {
         return Ok(());
     }
     let leads = now.map_or_else(|| "to no stack".to_owned(), |now| format!("to {now}"));

@@ -232,13 +232,13 @@ async fn require_credible(locked: &LockedStack, peer: &StackContext, is: Authent
     Err(Error::distrusted(peer.object(), reason))
 }
 
-/// Whether this client remembers the stack, and has never seen a data key of it.
+/// Whether this client remembers the stack, and has never seen that it is sealed.
 async fn is_known_as_plain(stack: &StackContext) -> Result<bool> {
     let Some(known) = stack.known_stacks() else {
         return Ok(false);
     };
     let pin = known.seen(stack.lineage()).await?;
-    Ok(pin.is_some_and(|pin| pin.key.is_none()))
+    Ok(pin.is_some_and(|pin| !pin.is_sealed()))
 }
 
 /// Makes the waiting entries part of this stack.

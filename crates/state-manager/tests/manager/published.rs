@@ -5,7 +5,7 @@ use super::*;
 use state_core::mutation::StackOutputs;
 use state_core::{ErrorKind, Json, Serial};
 use state_encrypt::{GeneratedIdentity, generate_identity};
-use state_manager::{MemoryKnownStacks, PublishedOutputs, Rekey};
+use state_manager::{Authenticity, KnownStacks, MemoryKnownStacks, PublishedOutputs, Rekey};
 use std::path::PathBuf;
 
 /// The sensitive output, which must not be readable in a stored document.
@@ -293,4 +293,78 @@ async fn renamed_stack_publishes_its_outputs_again() {
     shop.stacks(5, &shop.anna).rename(&from, &to).await.unwrap();
     let read = shop.stacks(6, &shop.carl).published_outputs(&to).await;
     assert_eq!(read.unwrap().unwrap().outputs, outputs("db://first"));
+}
+
+/// Replaces the files of the stack in the store, as anyone with write access can, by those of another store's stack.
+fn replace_stack(shop: &Shop, forged: &std::path::Path) {
+    for part in ["stacks", "keys", "names", "outputs"] {
+        let (from, to) = (forged.join(part), shop.root().join(part));
+        let _ = std::fs::remove_dir_all(&to).ok();
+        if from.exists() {
+            copy_folder(&from, &to);
+        }
+    }
+}
+
+fn copy_folder(from: &std::path::Path, to: &std::path::Path) {
+    std::fs::create_dir_all(to).unwrap();
+    for child in std::fs::read_dir(from).unwrap() {
+        let child = child.unwrap();
+        let copy = to.join(child.file_name());
+        match child.file_type().unwrap().is_dir() {
+            true => copy_folder(&child.path(), &copy),
+            false => drop(std::fs::copy(child.path(), copy).unwrap()),
+        }
+    }
+}
+
+#[tokio::test]
+async fn output_reader_refuses_a_head_of_another_key() {
+    let name: state_core::StackName = "shop".parse().unwrap();
+    let mallory = generate_identity();
+    for policy in [SealingPolicy::Plaintext, SealingPolicy::All] {
+        let shop = Shop::new().await;
+        shop.read(&shop.carl).await.unwrap().unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().join("forged");
+        // The same seed gives the same lineage, and the other one another data key. Mallory makes Carl a recipient of her data key.
+        let stacks = Stacks::create(&format!("file://{}", root.display()), environment(1)).unwrap();
+        let stacks = stacks.with_keys(keys(9, &mallory));
+        let forged = stacks.new_stack_with(&name, policy).await.unwrap();
+        set_outputs(&forged, "db://forged").await;
+        if policy == SealingPolicy::All {
+            let carl = [shop.carl.recipient().to_owned()];
+            forged.add_recipients("add", &carl).await.unwrap();
+        }
+        assert_eq!(forged.lineage(), shop.stack(3).await.lineage());
+        replace_stack(&shop, &root);
+        let client = || {
+            let stacks = shop.stacks(40, &shop.carl);
+            stacks.with_known_stacks(shop.known_stacks.clone())
+        };
+        for _ in 0..2 {
+            // A client that reads the head with the name refuses already there.
+            let error = match client().get(&name).await {
+                Ok(stack) => stack.unwrap().tip().await.map(drop).unwrap_err(),
+                Err(error) => error,
+            };
+            assert_eq!(error.kind(), ErrorKind::Distrusted, "{policy}: {error}");
+            assert!(error.to_string().contains("its outputs"), "{error}");
+        }
+        let pin = shop.known_stacks.seen(forged.lineage()).await.unwrap().unwrap();
+        assert!(pin.key.is_none() && pin.sealing.is_none(), "{policy}: {pin:?}");
+    }
+}
+
+#[tokio::test]
+async fn output_reader_reads_the_stack_once_it_is_a_recipient() {
+    let shop = Shop::new().await;
+    shop.read(&shop.carl).await.unwrap().unwrap();
+    let carl = [shop.carl.recipient().to_owned()];
+    shop.stack(3).await.add_recipients("add", &carl).await.unwrap();
+    let stacks = shop
+        .stacks(40, &shop.carl)
+        .with_known_stacks(shop.known_stacks.clone());
+    let stack = stacks.get(&"shop".parse().unwrap()).await.unwrap().unwrap();
+    assert_eq!(stack.tip().await.unwrap().authenticity, Authenticity::Checked);
 }
