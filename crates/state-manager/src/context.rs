@@ -9,7 +9,7 @@ use crate::objects::history_page::PageLimits;
 use crate::standing::OpeningObserver;
 use state_core::crypter::CrypterProvider;
 use state_core::sealing::{KeyProvider, StackKey};
-use state_core::{Backend, Head, KeyId, Lineage, Nonce, StackName, Timestamp};
+use state_core::{Backend, Error, Head, KeyId, Lineage, Nonce, Result, StackName, Timestamp};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -108,6 +108,48 @@ impl StoreContext {
     pub(crate) fn nonce(&self) -> Nonce {
         Nonce::random(&*self.environment.entropy)
     }
+
+    /// Remembers the stack that has a name. `before` is the stack that this client remembered under the name when it
+    /// compared the name with the store.
+    ///
+    /// # Errors
+    /// `Conflict` if another process of this client has remembered another stack under the name since.
+    pub(crate) async fn remember_name(
+        &self,
+        name: &StackName,
+        before: Option<Lineage>,
+        now: Lineage,
+    ) -> Result<()> {
+        let Some(known_stacks) = self.known_stacks() else {
+            return Ok(());
+        };
+        if before == Some(now) || known_stacks.replace_name(name, before, Some(now)).await {
+            return Ok(());
+        }
+        if known_stacks.named(name).await? == Some(now) {
+            return Ok(());
+        }
+        let reason =
+            "another process of this client remembered another stack under this name meanwhile; try again";
+        Err(Error::conflict(format!("stack {}", name.short()), reason))
+    }
+
+    /// Forgets that the stack has a name. Returns false if another process of this client remembers another stack under
+    /// the name by now: that one stays.
+    pub(crate) async fn forget_name(&self, name: &StackName, lineage: Lineage) -> bool {
+        match self.known_stacks() {
+            Some(known_stacks) => known_stacks.replace_name(name, Some(lineage), None).await,
+            None => true,
+        }
+    }
+}
+
+/// A name under which this client must still remember a stack.
+#[derive(Clone, Debug)]
+struct NewName {
+    name: StackName,
+    /// The stack that this client remembered under the name when the name was checked.
+    before: Option<Lineage>,
 }
 
 /// One stack as this client uses it. Cheap to clone.
@@ -120,7 +162,7 @@ pub(crate) struct StackContext {
     expectations: Arc<Expectations>,
     keyring: Keyring,
     /// The name that this client must still remember for this stack. During a rename it differs from `name`.
-    new_name: Arc<Mutex<Option<StackName>>>,
+    new_name: Arc<Mutex<Option<NewName>>>,
 }
 
 impl StackContext {
@@ -185,23 +227,27 @@ impl StackContext {
     }
 
     /// Lets this client remember the stack under this name as soon as the stack is opened and accepted. It is the name
-    /// that was looked up and checked: the head may spell another one, whose memory must stay as it is.
-    pub(crate) fn note_new_name(&self, name: StackName) {
-        *self.new_name() = Some(name);
+    /// that was looked up and checked: the head may spell another one, whose memory must stay as it is. `before` is the
+    /// stack that this client remembers under the name.
+    pub(crate) fn note_new_name(&self, name: StackName, before: Option<Lineage>) {
+        *self.new_name() = Some(NewName { name, before });
     }
 
     /// Remembers the stack under the name that was noted, if this client doesn't yet.
-    pub(crate) async fn remember_new_name(&self) {
-        let Some(known_stacks) = self.known_stacks() else {
-            return;
+    ///
+    /// # Errors
+    /// As [`StoreContext::remember_name`].
+    pub(crate) async fn remember_new_name(&self) -> Result<()> {
+        let Some(NewName { name, before }) = self.new_name().clone() else {
+            return Ok(());
         };
-        let noted = self.new_name().take();
-        if let Some(name) = noted {
-            known_stacks.remember_name(&name, Some(self.lineage)).await;
-        }
+        // The note stays until the name is remembered: a caller that reads again after a conflict gets the conflict again.
+        self.store.remember_name(&name, before, self.lineage).await?;
+        *self.new_name() = None;
+        Ok(())
     }
 
-    fn new_name(&self) -> MutexGuard<'_, Option<StackName>> {
+    fn new_name(&self) -> MutexGuard<'_, Option<NewName>> {
         self.new_name.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -421,17 +421,16 @@ pub trait KnownStacks: fmt::Debug + Send + Sync {
     /// As [`KnownStacks::seen`].
     async fn named(&self, name: &StackName) -> Result<Option<Lineage>>;
 
-    /// All names under which a stack is remembered. The default returns none. The client then doesn't notice that a
-    /// name is missing from the list of the store's stacks; it notices only when it looks that name up.
+    /// All names under which a stack is remembered: a list of the store's stacks must explain each of them.
     ///
     /// # Errors
     /// As [`KnownStacks::seen`].
-    async fn names(&self) -> Result<Vec<StackName>> {
-        Ok(Vec::new())
-    }
+    async fn names(&self) -> Result<Vec<StackName>>;
 
-    /// Stores the lineage of the stack that has a name, or removes the name if `lineage` is none.
-    async fn remember_name(&self, name: &StackName, lineage: Option<Lineage>);
+    /// Replaces the stack that has a name by `now`, or removes the name if `now` is none. Does nothing and returns false
+    /// if the remembered stack isn't `before`: another process of this client changed it after the caller compared it
+    /// with the store.
+    async fn replace_name(&self, name: &StackName, before: Option<Lineage>, now: Option<Lineage>) -> bool;
 
     /// Reports to the user that a holder of the data key changed the policy or the recipients of a stack since this
     /// client last saw it. Returns whether the change was shown: then it is remembered and not reported again. The
@@ -494,12 +493,16 @@ impl KnownStacks for MemoryKnownStacks {
             .collect())
     }
 
-    async fn remember_name(&self, name: &StackName, lineage: Option<Lineage>) {
+    async fn replace_name(&self, name: &StackName, before: Option<Lineage>, now: Option<Lineage>) -> bool {
         let mut pin_table = self.pin_table();
-        match lineage {
-            Some(lineage) => pin_table.names.insert(name.folded(), lineage),
+        if pin_table.names.get(&name.folded()).copied() != before {
+            return false;
+        }
+        match now {
+            Some(now) => pin_table.names.insert(name.folded(), now),
             None => pin_table.names.remove(&name.folded()),
         };
+        true
     }
 
     fn report(&self, stack: &StackName, change: &SealingChange) -> bool {

@@ -12,7 +12,9 @@ use crate::settings;
 use crate::store::{self, StoreLocation};
 use serde::Serialize;
 use state_core::{KeyId, Lineage, Serial, StackName};
-use state_manager::{Authenticity, FileKnownStacks, KnownStacks, PresentStack, StackPin, Stacks};
+use state_manager::{
+    Authenticity, Expectations, FileKnownStacks, KnownStacks, PresentStack, StackPin, Stacks,
+};
 use std::path::PathBuf;
 
 /// Show, accept or pin the trusted state of a stack
@@ -129,41 +131,60 @@ pub(crate) async fn run(context: &Context, args: &Args) -> CommandResult {
         Some(head) => head.lineage,
         None => return missing(context, args.accept, &stacks, &known_stacks, &name).await,
     };
-    if let Some(key) = args.key {
-        pin(&stacks, &*known_stacks, &name, lineage, key).await?;
-    }
+    let stacks = match args.key {
+        Some(key) => {
+            pin(&*known_stacks, &name, lineage, key).await?;
+            // The pin binds this lineage only. Another stack that takes the name before the next read must have the key, too.
+            stacks.with_expectations(Expectations::new(vec![key], None))
+        }
+        None => stacks,
+    };
     let mut trusted = inspect(&stacks, &*known_stacks, &name, lineage).await?;
     if args.accept {
-        let present = stacks.present(&name).await?;
-        trusted.found = Some(CurrentStack::of(&present));
-        let change = trusted.seen.as_ref().and_then(|seen| present.change_since(seen));
-        context.output.announce(|page| {
-            show(page, &trusted);
-            if let Some(change) = &change {
-                page.line(change);
-            }
-            if let Some(reason) = &trusted.distrusted {
-                page.line(format_args!("not trusted: {reason}"));
-            }
-        });
-        context
-            .prompt
-            .confirm(&object, &format!("Accept {object} as it is now?"))?;
-        let accepted = stacks.trust(&name, Some(&present)).await?;
-        // A client that never opened the key of a sealed stack remembers nothing of the stack.
-        let was_sealed = trusted.seen.as_ref().is_some_and(|seen| seen.key.is_some());
-        if accepted.authenticity != Authenticity::Unchecked || was_sealed {
-            require_remembered(&*known_stacks, &name, lineage, accepted.head.key_id).await?;
-        }
-        trusted = TrustReport {
-            seen: trusted.seen,
-            accepted: true,
-            ..inspect(&stacks, &*known_stacks, &name, lineage).await?
-        };
+        trusted = accept(context, &stacks, &*known_stacks, &name, trusted).await?;
     }
     // A rollback was reported when the stack was opened.
     let warnings = trusted.refused.clone().into_iter().collect();
     print(context, &trusted, warnings)
+}
+
+/// Shows the stack, asks, and trusts it as it is.
+async fn accept(
+    context: &Context,
+    stacks: &Stacks,
+    known_stacks: &dyn KnownStacks,
+    name: &StackName,
+    mut trusted: TrustReport,
+) -> Result<TrustReport, CliError> {
+    let lineage = trusted.lineage;
+    let object = format!("stack {}", name.short());
+    let present = stacks.present(name).await?;
+    require_same(name, lineage, present.lineage)?;
+    trusted.found = Some(CurrentStack::of(&present));
+    let change = trusted.seen.as_ref().and_then(|seen| present.change_since(seen));
+    context.output.announce(|page| {
+        show(page, &trusted);
+        if let Some(change) = &change {
+            page.line(change);
+        }
+        if let Some(reason) = &trusted.distrusted {
+            page.line(format_args!("not trusted: {reason}"));
+        }
+    });
+    context
+        .prompt
+        .confirm(&object, &format!("Accept {object} as it is now?"))?;
+    let accepted = stacks.trust(name, Some(&present)).await?;
+    // A client that never opened the key of a sealed stack remembers nothing of the stack.
+    let was_sealed = trusted.seen.as_ref().is_some_and(|seen| seen.key.is_some());
+    if accepted.authenticity != Authenticity::Unchecked || was_sealed {
+        require_remembered(known_stacks, name, lineage, accepted.head.key_id).await?;
+    }
+    Ok(TrustReport {
+        seen: trusted.seen,
+        accepted: true,
+        ..inspect(stacks, known_stacks, name, lineage).await?
+    })
 }
 
 /// A stack that the store doesn't contain: reports what this client remembers, or forgets it.
@@ -175,7 +196,13 @@ async fn missing(
     name: &StackName,
 ) -> CommandResult {
     match known_stacks.named(name).await? {
-        Some(lineage) if accept => forget(context, known_stacks, name, lineage).await,
+        Some(lineage) if accept => {
+            let still_missing = async || match stacks.bound_head(name).await? {
+                None => Ok(()),
+                Some(head) => Err(reappeared(name, head.lineage)),
+            };
+            forget(context, known_stacks, name, lineage, still_missing).await
+        }
         // `get` returns an error if the stack vanished. If an unencrypted stack was removed or renamed, `get` makes
         // this client forget the name.
         Some(_) => Err(match stacks.get(name).await {
@@ -192,23 +219,46 @@ async fn forget_without_store(context: &Context, place: &StoreLocation, missing:
         return Err(missing);
     };
     match vanished.known_stacks.named(name).await? {
-        Some(lineage) => forget(context, &vanished.known_stacks, name, lineage).await,
+        Some(lineage) => {
+            let still_missing = async || match context.store.vanished(place).await? {
+                Some(_) => Ok(()),
+                None => Err(reappeared(name, lineage)),
+            };
+            forget(context, &vanished.known_stacks, name, lineage, still_missing).await
+        }
         None => Err(missing),
     }
 }
 
+fn reappeared(name: &StackName, lineage: Lineage) -> CliError {
+    let object = format!("stack {}", name.short());
+    let message = format!(
+        "it changed while it was read: the name was missing, and leads to stack {lineage} now; nothing was forgotten"
+    );
+    CliError::conflict(object, &message).with_hint(format!(
+        "compare with `statectl trust --stack {}`",
+        settings::quoted(&name.short())
+    ))
+}
+
+/// Asks, and forgets the stack if `still_missing` confirms that the answer is about the present store.
 async fn forget(
     context: &Context,
     known_stacks: &FileKnownStacks,
     name: &StackName,
     lineage: Lineage,
+    still_missing: impl AsyncFnOnce() -> Result<(), CliError>,
 ) -> CommandResult {
     let object = format!("stack {}", name.short());
     let question =
         format!("{object} is missing in the store. Forget it, so that the name can be used again?");
     context.prompt.confirm(&object, &question)?;
+    still_missing().await?;
     let seen = known_stacks.seen(lineage).await?;
-    known_stacks.remember_name(name, None).await;
+    if !known_stacks.replace_name(name, Some(lineage), None).await {
+        let message = "another process of this client remembered another stack under this name meanwhile";
+        return Err(CliError::conflict(object, message).with_hint("compare again with `statectl trust`"));
+    }
     known_stacks.forget(lineage).await?;
     let forgotten = TrustReport {
         stack: name.to_string(),
@@ -283,8 +333,23 @@ fn no_memory(object: String) -> CliError {
     CliError::failed(object, message).with_hint("set XDG_STATE_HOME to a folder that you own")
 }
 
+/// Requires that the name leads to the same stack as at the first read. Anyone with write access to the store can
+/// exchange it between two reads, and the user decides by what was read first.
+fn require_same(name: &StackName, first: Lineage, now: Lineage) -> Result<(), CliError> {
+    if now == first {
+        return Ok(());
+    }
+    let object = format!("stack {}", name.short());
+    let message = format!(
+        "it changed while it was read: the name led to stack {first}, and leads to {now} now; nothing was accepted"
+    );
+    Err(CliError::conflict(object, &message).with_hint(format!(
+        "compare again with `statectl trust --stack {}`",
+        settings::quoted(&name.short())
+    )))
+}
+
 async fn pin(
-    stacks: &Stacks,
     known_stacks: &dyn KnownStacks,
     name: &StackName,
     lineage: Lineage,
@@ -304,12 +369,7 @@ async fn pin(
     known_stacks
         .replace(lineage, None, Some(&StackPin::pinned(key)))
         .await;
-    require_remembered(known_stacks, name, lineage, Some(key)).await?;
-    // `get` also remembers the name of an accepted stack. The report says why a stack with another key is refused.
-    match stacks.get(name).await {
-        Err(state_core::Error::Distrusted { .. }) => Ok(()),
-        found => Ok(found.map(drop)?),
-    }
+    require_remembered(known_stacks, name, lineage, Some(key)).await
 }
 
 /// Requires that this client remembers the stack with this key. A memory that can't be written is only a warning to other
@@ -340,7 +400,10 @@ async fn inspect(
 ) -> Result<TrustReport, CliError> {
     let seen = known_stacks.seen(lineage).await?;
     let view = match stacks.get(name).await {
-        Ok(Some(stack)) => stack.tip().await,
+        Ok(Some(stack)) => {
+            require_same(name, lineage, stack.lineage())?;
+            stack.tip().await
+        }
         Ok(None) => return Err(store::no_stack(stacks, name).await),
         Err(error) => Err(error),
     };
@@ -350,7 +413,10 @@ async fn inspect(
         Err(error) => return Err(error.into()),
     };
     let found = match stacks.present(name).await {
-        Ok(present) => CurrentStack::of(&present),
+        Ok(present) => {
+            require_same(name, lineage, present.lineage)?;
+            CurrentStack::of(&present)
+        }
         // Not even a client without memory reads it, for instance because its name has no valid tag, or because the user
         // expects another key or revision.
         Err(state_core::Error::Distrusted { .. } | state_core::Error::Conflict { .. }) => CurrentStack {

@@ -28,7 +28,9 @@ impl KnownStacks for CompletionMemory {
         self.0.names().await
     }
 
-    async fn remember_name(&self, _name: &StackName, _lineage: Option<Lineage>) {}
+    async fn replace_name(&self, _name: &StackName, _before: Option<Lineage>, _now: Option<Lineage>) -> bool {
+        true
+    }
 
     fn report(&self, _stack: &StackName, _change: &SealingChange) -> bool {
         false

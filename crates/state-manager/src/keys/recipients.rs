@@ -164,10 +164,11 @@ async fn change_recipients(
     change: HeadChange<'_>,
 ) -> Result<Recipients> {
     announce(locked, message).await?;
+    let former = locked.seal.key().map(|key| key.id());
     let swapped = locked.swap_head(change).await;
     let result = match &swapped {
         Ok(head) => {
-            trust::remember_sealing(&locked.stack, head).await;
+            trust::remember_sealing(&locked.stack, head, former).await;
             UpdateResult::Succeeded
         }
         // The swap may have taken effect although its answer was lost, so the history shows the update either way.

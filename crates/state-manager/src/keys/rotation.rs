@@ -141,8 +141,9 @@ async fn rotate(locked: &LockedStack, provider: &dyn KeyProvider, request: Rekey
     // The pointer gets its tags before the head names the new key. A client that reads the name between the two steps
     // then finds a tag under the key that the head names.
     locked.head.sign_pointer(stack, &*key).await?;
+    let former = locked.seal.key().map(|key| key.id());
     let opened = locked.head.swap_key(&key, writer, stack.nonce(), &change).await?;
-    trust::remember_sealing(stack, &opened.head).await;
+    trust::remember_sealing(stack, &opened.head, former).await;
     let recipients = Recipients::of(&opened.head);
     stack.keyring().keep_made(&key);
     let state = State::from_snapshot(stack.lineage(), &snapshot)?;

@@ -198,13 +198,22 @@ fn session_pin(point: &StackPosition<'_>, before: Option<&StackPin>) -> Option<S
 }
 
 /// Pins the key, the policy and the recipients that this client has just set, so that its next read doesn't report them
-/// as a change.
-pub(crate) async fn remember_sealing(stack: &StackContext, head: &Authenticated<Head>) {
+/// as a change. `former` is the data key before that. Does nothing if another process of this client pinned a third key,
+/// or a later owner of the lock, since: this session's key may be a former one by now.
+pub(crate) async fn remember_sealing(
+    stack: &StackContext,
+    head: &Authenticated<Head>,
+    former: Option<KeyId>,
+) {
     let Proof::Mac(key) = head.proof() else {
         return;
     };
     change_pin(stack, |before| {
         let before = before?.clone();
+        let is_own_key = before.key.is_none() || before.key == former || before.key == Some(key);
+        if !is_own_key || before.epoch > head.epoch {
+            return None;
+        }
         // The present head also contains changes by other users. If one of them wasn't shown yet, pinning this head
         // would hide the change from the next report.
         let sealing = match before.unreported_since {

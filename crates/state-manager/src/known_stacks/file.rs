@@ -3,7 +3,7 @@
 //! ```text
 //! ROOT/STORE/stacks/LINEAGE.json     key, epoch, serial and journal end of a stack
 //! ROOT/STORE/names/PROJECT/STACK     lineage of the stack with this name
-//! ROOT/STORE/.lock                   locked while a pin is replaced
+//! ROOT/STORE/.lock                   locked while a pin or a name is replaced
 //! ```
 //!
 //! A store whose path contains a symbolic link has two such folders: see [`StoreIdentity`].
@@ -145,22 +145,8 @@ impl KnownStacks for FileKnownStacks {
     }
 
     async fn named(&self, name: &StackName) -> Result<Option<Lineage>> {
-        let paths: Vec<_> = self
-            .folders
-            .iter()
-            .map(|folder| Self::of_name(folder, name))
-            .collect();
-        let parse = |bytes: &[u8]| std::str::from_utf8(bytes).ok()?.trim().parse().ok();
-        read_in_background(move || {
-            for path in &paths {
-                let lineage = read_parsed(path, parse)?;
-                if lineage.is_some() {
-                    return Ok(lineage);
-                }
-            }
-            Ok(None)
-        })
-        .await
+        let (folders, name) = (self.folders.clone(), name.clone());
+        read_in_background(move || named_in(&folders, &name)).await
     }
 
     async fn names(&self) -> Result<Vec<StackName>> {
@@ -178,20 +164,20 @@ impl KnownStacks for FileKnownStacks {
         .await
     }
 
-    async fn remember_name(&self, name: &StackName, lineage: Option<Lineage>) {
-        let encoded = lineage.map(|lineage| format!("{lineage}\n").into_bytes());
-        let paths: Vec<_> = self
-            .folders
-            .iter()
-            .map(|folder| Self::of_name(folder, name))
-            .collect();
+    async fn replace_name(&self, name: &StackName, before: Option<Lineage>, now: Option<Lineage>) -> bool {
+        let encoded = now.map(|lineage| format!("{lineage}\n").into_bytes());
+        let (folders, name) = (self.folders.clone(), name.clone());
         self.write(move |temporary| {
-            for path in &paths {
-                write(path, temporary, encoded.as_deref())?;
+            let _locks = lock_all(&folders)?;
+            if named_in(&folders, &name).ok() != Some(before) {
+                return Ok(false);
+            }
+            for folder in &folders {
+                write(&Self::of_name(folder, &name), temporary, encoded.as_deref())?;
             }
             Ok(true)
         })
-        .await;
+        .await
     }
 
     fn report(&self, stack: &StackName, change: &SealingChange) -> bool {
@@ -241,6 +227,18 @@ fn latest_pin(folders: &[PathBuf], lineage: Lineage) -> Result<Option<StackPin>>
         }
     }
     Ok(latest)
+}
+
+/// The stack that has a name in the first folder that contains the name.
+fn named_in(folders: &[PathBuf], name: &StackName) -> Result<Option<Lineage>> {
+    let parse = |bytes: &[u8]| std::str::from_utf8(bytes).ok()?.trim().parse().ok();
+    for folder in folders {
+        let lineage = read_parsed(&FileKnownStacks::of_name(folder, name), parse)?;
+        if lineage.is_some() {
+            return Ok(lineage);
+        }
+    }
+    Ok(None)
 }
 
 /// How far a pin goes: first the parts that never decrease, then those by which pins of the same end differ.
@@ -356,6 +354,23 @@ mod tests {
     use std::fs::File;
     use std::path::Path;
     use std::sync::Arc;
+
+    #[tokio::test]
+    async fn name_is_replaced_only_if_it_is_the_one_that_was_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = StoreIdentity::of_folder(Path::new("/store"));
+        let entropy = Arc::new(SeededEntropy::new(1));
+        let known = FileKnownStacks::of_store(folder.path(), &store, entropy, |warning| panic!("{warning}"));
+        let name = "shop".parse().unwrap();
+        let [first, second] = [1, 2].map(|bits| Some(Lineage::from_bits([bits; 16])));
+        assert!(known.replace_name(&name, None, first).await);
+        assert!(!known.replace_name(&name, None, second).await);
+        assert!(!known.replace_name(&name, second, None).await);
+        assert_eq!(known.named(&name).await.unwrap(), first);
+        assert!(known.replace_name(&name, first, second).await);
+        assert!(known.replace_name(&name, second, None).await);
+        assert_eq!(known.named(&name).await.unwrap(), None);
+    }
 
     #[tokio::test]
     async fn suspended_lock_holder_stops_no_other_process() {

@@ -259,8 +259,10 @@ async fn accepts(
         Wanted::Named(name) => name,
         Wanted::Only => &pointer.name,
     };
-    if let Believed::Changed = name_memory::check(stack.store(), name, Some(stack.lineage())).await? {
-        stack.note_new_name(name.clone());
+    if let Believed::Changed { before } =
+        name_memory::check(stack.store(), name, Some(stack.lineage())).await?
+    {
+        stack.note_new_name(name.clone(), before);
     }
     Ok(true)
 }

@@ -37,17 +37,22 @@ use std::collections::BTreeMap;
 /// The number of heads that are read at the same time.
 const CONCURRENT_HEADS: usize = 16;
 
-/// Checks the stack to which a name leads, and remembers it. `now` is none if the name leads to no stack.
+/// Checks that a name leads to no stack, and forgets the stack that had it. Returns the stack that this client still
+/// remembers under the name.
 ///
 /// # Errors
 /// As [`check`].
-pub(crate) async fn follow(store: &StoreContext, name: &StackName, now: Option<Lineage>) -> Result<()> {
-    if let Believed::Changed = check(store, name, now).await?
-        && let Some(known_stacks) = store.known_stacks()
-    {
-        known_stacks.remember_name(name, now).await;
+pub(crate) async fn follow_to_none(store: &StoreContext, name: &StackName) -> Result<Option<Lineage>> {
+    while let Believed::Changed { before: Some(before) } = check(store, name, None).await? {
+        if store.forget_name(name, before).await {
+            break;
+        }
+        // Another process of this client remembered another stack meanwhile, which may have the name.
     }
-    Ok(())
+    match store.known_stacks() {
+        Some(known_stacks) => known_stacks.named(name).await,
+        None => Ok(None),
+    }
 }
 
 /// Whether the client's memory of an accepted name must change.
@@ -57,7 +62,10 @@ pub(crate) enum Believed {
     Unchanged,
     /// The client must remember the stack to which the name leads now. The name is new, or the stack that had the name
     /// before is proven to have been removed or renamed.
-    Changed,
+    Changed {
+        /// The stack that this client remembers under the name.
+        before: Option<Lineage>,
+    },
 }
 
 /// Checks the stack to which a name leads, without remembering it. Remembers only the new name of a known stack that
@@ -72,19 +80,18 @@ pub(crate) async fn check(store: &StoreContext, name: &StackName, now: Option<Li
     };
     let before = match known_stacks.named(name).await? {
         before if before == now => return Ok(Believed::Unchanged),
-        None => return Ok(Believed::Changed),
+        None => return Ok(Believed::Changed { before: None }),
         Some(before) => before,
     };
     let (release, renamed) = require_released(store, name, before).await?;
     match (release, now) {
         (Release::Plain, _) => {
             // Without its former name, the client would forget the stack: a deleted new name would then count as unused.
-            if let Some(renamed) = renamed
-                && known_stacks.named(&renamed).await?.is_none()
-            {
-                known_stacks.remember_name(&renamed, Some(before)).await;
+            if let Some(renamed) = renamed {
+                // False if this client already remembers a stack under the new name: that one stays.
+                known_stacks.replace_name(&renamed, None, Some(before)).await;
             }
-            Ok(Believed::Changed)
+            Ok(Believed::Changed { before: Some(before) })
         }
         // This client keeps the stack in memory under its name: the user must accept the next stack with this name, or
         // this client must create it.
@@ -103,7 +110,7 @@ pub(crate) async fn check_absent(store: &StoreContext, listed: &[StackName]) -> 
     };
     for name in known_stacks.names().await? {
         if !listed.iter().any(|one| one.folded() == name.folded()) {
-            follow(store, &name, None).await?;
+            follow_to_none(store, &name).await?;
         }
     }
     Ok(())

@@ -68,12 +68,14 @@ pub(crate) async fn find_after(
             false => resolve(store, name).await?,
         };
         if let Some(found) = resolved.and_then(|name| name.stack) {
-            if let Believed::Changed = name_memory::check(store, name, Some(found.lineage())).await? {
-                found.note_new_name(name.clone());
+            if let Believed::Changed { before } =
+                name_memory::check(store, name, Some(found.lineage())).await?
+            {
+                found.note_new_name(name.clone(), before);
             }
             return Ok(Some(found));
         }
-        name_memory::follow(store, name, None).await?;
+        name_memory::follow_to_none(store, name).await?;
         if !name_memory::require_unused(store, name, None).await? {
             return Ok(None);
         }
@@ -208,24 +210,32 @@ pub(crate) async fn trust(
     let Some(known) = store.known_stacks() else {
         return view::tip(&require(store, name).await?).await;
     };
+    // What this client remembers is read before the store: what another process of this client remembers meanwhile is
+    // later, and isn't replaced.
+    let named = known.named(name).await?;
+    let pointer = UncheckedName::read(store.backend(), name).await?;
+    let lineage = pointer.and_then(|pointer| pointer.lineage());
+    let before = match lineage {
+        Some(lineage) => known.seen(lineage).await?,
+        None => None,
+    };
     let (found, view, pin) = read_afresh(store, name).await?;
+    let object = format!("stack {}", name.short());
     if shown.is_some_and(|shown| *shown != found) {
         // Between the question and the answer, someone put another stack, another key or another revision in the place
         // of the one that the user accepted.
-        let object = format!("stack {}", name.short());
         return Err(Error::conflict(
             object,
             "it isn't the stack that was shown; try again",
         ));
     }
-    loop {
-        let before = known.seen(found.lineage).await?;
-        let now = accepted(&found, pin.clone(), before.as_ref());
-        if known.replace(found.lineage, before.as_ref(), now.as_ref()).await {
-            break;
-        }
+    let now = accepted(&found, pin, before.as_ref());
+    let is_same = lineage == Some(found.lineage);
+    if !is_same || !known.replace(found.lineage, before.as_ref(), now.as_ref()).await {
+        let reason = "the stack, or what this client remembers of it, changed while it was read; try again";
+        return Err(Error::conflict(object, reason));
     }
-    known.remember_name(name, Some(found.lineage)).await;
+    store.remember_name(name, named, found.lineage).await?;
     Ok(view)
 }
 
@@ -257,13 +267,6 @@ fn accepted(found: &PresentStack, fresh: Option<StackPin>, before: Option<&Stack
         now.get_or_insert_default().outputs = outputs;
     }
     now
-}
-
-/// Remembers the stack that has a name; forgets the name if `lineage` is none.
-pub(crate) async fn remember(store: &StoreContext, name: &StackName, lineage: Option<Lineage>) {
-    if let Some(known) = store.known_stacks() {
-        known.remember_name(name, lineage).await;
-    }
 }
 
 /// All stacks, sorted by name. At least one of them must meet the caller's expectations, which name a single stack.

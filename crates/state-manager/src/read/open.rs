@@ -297,7 +297,7 @@ async fn advance(
         PinComparison::Changed(change) => Some(*change),
     };
     if journal.head.proof() != Proof::Unchecked {
-        stack.remember_new_name().await;
+        stack.remember_new_name().await?;
     }
     let Some(change) = change else {
         return Ok(None);

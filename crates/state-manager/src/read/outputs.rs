@@ -38,9 +38,10 @@ pub(crate) async fn published_outputs(
     let object = || format!("stack {}", name.short());
     let pointer = UncheckedName::read(store.backend(), name).await?;
     let lineage = pointer.and_then(|pointer| pointer.lineage());
-    if let Some(known_stacks) = store.known_stacks() {
-        require_same_stack(known_stacks, name, lineage).await?;
-    }
+    let named = match store.known_stacks() {
+        Some(known_stacks) => require_same_stack(known_stacks, name, lineage).await?,
+        None => None,
+    };
     let Some(lineage) = lineage else {
         return Err(Error::not_found(object()));
     };
@@ -78,7 +79,7 @@ pub(crate) async fn published_outputs(
         require_no_regression(known_stacks, lineage, &opened)
             .await?
             .map_err(|reason| Error::distrusted(object(), reason))?;
-        known_stacks.remember_name(name, Some(lineage)).await;
+        store.remember_name(name, named, lineage).await?;
     }
     Ok(Some(PublishedOutputs {
         lineage,
@@ -112,24 +113,21 @@ pub(crate) async fn key(stack: &StackContext, head: &Head) -> Result<(Option<Key
 
 /// Requires that the name leads to the stack whose outputs this client last read under this name. Refuses another stack
 /// even if the former one was removed or renamed: a reader of outputs can't authenticate the head that records a
-/// removal or a rename.
+/// removal or a rename. Returns the stack that this client remembers under the name.
 async fn require_same_stack(
     known_stacks: &dyn KnownStacks,
     name: &StackName,
     now: Option<Lineage>,
-) -> Result<()> {
-    let Some(before) = known_stacks
-        .named(name)
-        .await?
-        .filter(|before| Some(*before) != now)
-    else {
-        return Ok(());
+) -> Result<Option<Lineage>> {
+    let named = known_stacks.named(name).await?;
+    let Some(before) = named.filter(|before| Some(*before) != now) else {
+        return Ok(named);
     };
     let Some(pin) = known_stacks.seen(before).await? else {
-        return Ok(());
+        return Ok(named);
     };
     if pin.is_plain_by_choice() {
-        return Ok(());
+        return Ok(named);
     }
     let leads = now.map_or_else(|| "to no stack".to_owned(), |now| format!("to {now}"));
     let reason = format!(

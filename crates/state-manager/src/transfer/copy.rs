@@ -9,6 +9,7 @@
 use crate::context::{StackContext, StoreContext};
 use crate::keys::authenticate::{self, HistoryPages, OpenedJournal, UncheckedHead, UncheckedName};
 use crate::read::history_floor::HistoryFloor;
+use crate::read::name_memory::Believed;
 use crate::read::open::{self, Extent};
 use crate::read::{name_memory, names};
 use crate::write::naming;
@@ -58,7 +59,10 @@ pub(crate) async fn copy_from(store: &StoreContext, source: &StackContext) -> Re
             "another stack has this name in the destination store",
         ));
     }
-    name_memory::check(store, &name, Some(source.lineage())).await?;
+    let remembered = match name_memory::check(store, &name, Some(source.lineage())).await? {
+        Believed::Unchanged => Some(source.lineage()),
+        Believed::Changed { before } => before,
+    };
     if name_memory::require_unused(store, &name, Some(source.lineage())).await? {
         return Err(Error::conflict(
             object,
@@ -84,7 +88,9 @@ pub(crate) async fn copy_from(store: &StoreContext, source: &StackContext) -> Re
     // The name is written last, so that no reader finds a copy that failed the comparison.
     point_to(store, source, whole.journal.key.as_deref()).await?;
     // The copy's position was remembered when it was read back.
-    names::remember(store, copy.name(), Some(copy.lineage())).await;
+    store
+        .remember_name(copy.name(), remembered, copy.lineage())
+        .await?;
     Ok(CopyReport {
         name,
         lineage: source.lineage(),

@@ -39,11 +39,20 @@ pub(crate) async fn create(
         name_memory::check(store, name, Some(named.lineage())).await?;
         return Err(taken(named.name()));
     }
-    name_memory::follow(store, name, None).await?;
+    let remembered = name_memory::follow_to_none(store, name).await?;
     if name_memory::require_unused(store, name, None).await? {
         return Err(taken(name));
     }
     let lineage = Lineage::random(&*store.environment.entropy);
+    if let Some(known_stacks) = store.known_stacks() {
+        // Policy and emptiness are pinned before others can write to the stack: nothing signs them until the first
+        // session gives the stack a key.
+        let pin = StackPin::created(name, policy);
+        if !known_stacks.replace(lineage, None, Some(&pin)).await {
+            let object = format!("stack {}", name.short());
+            return Err(Error::conflict(object, "its new lineage is in use; try again"));
+        }
+    }
     let mut head = Head::new(lineage, name.clone(), store.nonce());
     head.policy = policy;
     // The head is created before the name points to it: after a crash between the two an unnamed, empty stack is left,
@@ -54,13 +63,7 @@ pub(crate) async fn create(
     let pointer = NamePointer::new(name.clone(), NameTarget::Lineage(lineage), store.nonce());
     let before = known.map(|known| known.pointer.nonce);
     swap_pointer(store.backend(), before, pointer, None).await?;
-    names::remember(store, name, Some(lineage)).await;
-    if let Some(known_stacks) = store.known_stacks() {
-        // Policy and emptiness are pinned now: nothing signs them until the first session gives the stack a key.
-        known_stacks
-            .replace(lineage, None, Some(&StackPin::created(name, policy)))
-            .await;
-    }
+    store.remember_name(name, remembered, lineage).await?;
     Ok(store.stack(name.clone(), lineage))
 }
 
@@ -123,7 +126,7 @@ pub(crate) async fn remove(store: &StoreContext, locked: LockedStack, force: boo
         let tombstone = NamePointer::new(name.clone(), NameTarget::Removed(lineage), store.nonce());
         swap_pointer(store.backend(), Some(ours.nonce()), tombstone, locked.seal.key()).await?;
     }
-    names::remember(store, name, None).await;
+    store.forget_name(name, lineage).await;
     Ok(Removal::Removed)
 }
 
@@ -136,8 +139,10 @@ pub(crate) async fn rename_locked(store: &StoreContext, locked: &LockedStack, to
     {
         return Err(taken(named.name()));
     }
+    // The new name may be another spelling of the former one, under which this client remembers the stack.
+    let mut remembered = Some(stack.lineage());
     if to.folded() != stack.name().folded() {
-        name_memory::follow(store, to, None).await?;
+        remembered = name_memory::follow_to_none(store, to).await?;
         if name_memory::require_unused(store, to, Some(stack.lineage())).await? {
             return Err(taken(to));
         }
@@ -170,9 +175,10 @@ pub(crate) async fn rename_locked(store: &StoreContext, locked: &LockedStack, to
     }
     let (head, writer) = (&locked.head, &*locked.writer);
     commit_rename(stack, writer, head, stack.name(), to, locked.watermark()).await?;
-    names::remember(store, stack.name(), None).await;
-    names::remember(store, to, Some(stack.lineage())).await;
-    Ok(())
+    if to.folded() != stack.name().folded() {
+        store.forget_name(stack.name(), stack.lineage()).await;
+    }
+    store.remember_name(to, remembered, stack.lineage()).await
 }
 
 /// Settles a rename that a previous owner began: completes it if the new name's pointer was swapped, else reverts it.

@@ -291,7 +291,7 @@ impl Scenario {
         let memory: Arc<MemoryKnownStacks> = Arc::default();
         for (name, lineage, pin) in &self.pins {
             memory.replace(*lineage, None, Some(pin)).await;
-            memory.remember_name(name, Some(*lineage)).await;
+            memory.replace_name(name, None, Some(*lineage)).await;
         }
         memory
     }

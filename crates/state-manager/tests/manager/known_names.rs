@@ -12,6 +12,12 @@ use state_manager::KnownStacks;
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
+/// Makes a client forget a name, as a user can.
+pub(crate) async fn forget(client: &Client, name: &StackName) {
+    let named = client.known_stacks.named(name).await.unwrap();
+    assert!(client.known_stacks.replace_name(name, named, None).await);
+}
+
 /// A store with the sealed stack `shop`, and two clients that know the stack.
 pub(crate) struct Shop {
     _folder: TempDir,
@@ -139,7 +145,7 @@ async fn name_in_a_deleted_store_is_refused_until_forgotten() {
     // The name is free again after the user has removed the stack from the known stacks.
     let lineage = shop.lineage().await;
     let name = "shop".parse().unwrap();
-    shop.client.known_stacks.remember_name(&name, None).await;
+    forget(&shop.client, &name).await;
     shop.client.known_stacks.forget(lineage).await.unwrap();
     stacks.new_stack(&name).await.unwrap();
 }

@@ -1,6 +1,6 @@
 //! Plaintext stacks that a client knows by name.
 
-use super::known_names::{kind, shop};
+use super::known_names::{forget, kind, shop};
 use super::known_stacks::Client;
 use super::*;
 use state_core::{ErrorKind, StackName};
@@ -30,7 +30,7 @@ async fn deleted_plain_stack_is_refused_until_forgotten() {
             Err(ErrorKind::Distrusted)
         );
     }
-    client.known_stacks.remember_name(&name, None).await;
+    forget(&client, &name).await;
     client.stacks().new_stack(&name).await.unwrap();
     // Another client removes the stack. Its head now records the removal, so this client accepts that the name is free.
     Client::new(&client.root, None)

@@ -4,6 +4,7 @@
 mod concurrent;
 mod first_keys;
 mod forks;
+mod overtaken;
 mod pins;
 mod replaced_files;
 mod unsigned_heads;

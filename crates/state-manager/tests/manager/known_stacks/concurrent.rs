@@ -95,8 +95,12 @@ impl KnownStacks for SharedPins {
         self.pins.named(name).await
     }
 
-    async fn remember_name(&self, name: &StackName, lineage: Option<Lineage>) {
-        self.pins.remember_name(name, lineage).await;
+    async fn names(&self) -> state_core::Result<Vec<StackName>> {
+        self.pins.names().await
+    }
+
+    async fn replace_name(&self, name: &StackName, before: Option<Lineage>, now: Option<Lineage>) -> bool {
+        self.pins.replace_name(name, before, now).await
     }
 
     fn report(&self, stack: &StackName, change: &SealingChange) -> bool {
