@@ -15,6 +15,7 @@ mod next_reader;
 mod planted;
 mod scenario;
 mod server;
+mod trusting;
 
 use crate::store::environment;
 use commands::Command;

@@ -180,10 +180,12 @@ async fn accept(
     if accepted.authenticity != Authenticity::Unchecked || was_sealed {
         require_remembered(known_stacks, name, lineage, accepted.head.key_id).await?;
     }
+    // The report describes what was accepted. Another read of the store could return another stack.
     Ok(TrustReport {
-        seen: trusted.seen,
         accepted: true,
-        ..inspect(stacks, known_stacks, name, lineage).await?
+        distrusted: None,
+        refused: None,
+        ..trusted
     })
 }
 

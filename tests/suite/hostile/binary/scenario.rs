@@ -248,11 +248,19 @@ impl Scenario {
         self.folder.path().join("memory")
     }
 
-    /// Runs a command on a copy of a stage, while the attacker makes the changes of the plan.
-    pub(super) fn run(&self, stage: usize, command: Command, client: Client, plan: Vec<Intervention>) -> Run {
+    /// A copy of the builder's folder, with or without its memory.
+    pub(super) fn client(&self, remembers: bool) -> TempDir {
         let folder = tempfile::tempdir().expect("a folder");
         copy(self.folder.path(), folder.path());
-        let memory = folder.path().join("memory");
+        if !remembers {
+            fs::remove_dir_all(folder.path().join("memory")).expect("the builder's memory");
+        }
+        folder
+    }
+
+    /// Runs a command on a copy of a stage, while the attacker makes the changes of the plan.
+    pub(super) fn run(&self, stage: usize, command: Command, client: Client, plan: Vec<Intervention>) -> Run {
+        let folder = self.client(client == Client::Remembering);
         let mut arguments = command.arguments().to_vec();
         let url = self.server.url();
         if command == Command::Copy {
@@ -262,9 +270,6 @@ impl Scenario {
             arguments.extend(["--stack", STACK]);
         }
         let expected: Vec<String> = self.expected.iter().map(KeyId::to_string).collect();
-        if client != Client::Remembering {
-            fs::remove_dir_all(&memory).expect("the builder's memory");
-        }
         if client == Client::Expecting {
             arguments.extend(expected.iter().flat_map(|key| ["--expect-key", key]));
         }
@@ -286,7 +291,12 @@ impl Scenario {
 
     /// Runs the program in a client's folder, on the store with this access key. Returns the exit code, stdout and
     /// stderr.
-    fn execute(&self, folder: &Path, key: &str, arguments: &[&str]) -> (Option<i32>, String, String) {
+    pub(super) fn execute(
+        &self,
+        folder: &Path,
+        key: &str,
+        arguments: &[&str],
+    ) -> (Option<i32>, String, String) {
         let output = |name: &str| fs::File::create(folder.join(name)).expect("a file");
         let mut command = std::process::Command::new(WORKER);
         command
@@ -347,7 +357,7 @@ fn keys(identity: &GeneratedIdentity) -> AgeKeys {
 }
 
 /// Writes a file that only the user can read, as the program requires for identities.
-fn write_private(path: &Path, content: &str) {
+pub(super) fn write_private(path: &Path, content: &str) {
     use std::os::unix::fs::PermissionsExt;
     fs::write(path, content).expect("the file is written");
     fs::set_permissions(path, fs::Permissions::from_mode(0o600)).expect("an own file");
