@@ -6,7 +6,7 @@
 
 use crate::invocation::Invocation;
 use crate::output::{Output, line_to_stderr};
-use state_core::StackName;
+use state_core::{Serial, StackName};
 use state_manager::{Authenticity, OpeningObserver, Standing};
 use std::collections::BTreeSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -17,6 +17,7 @@ enum Doubt {
     Unchecked,
     RolledBack,
     Unopened,
+    MissingLogs,
 }
 
 /// The standings of the stacks that a command opened.
@@ -90,6 +91,24 @@ impl Standings {
             files.join(" and ")
         );
         self.warn(stack, Doubt::Unopened, warning);
+    }
+
+    /// Reports that the logs of these updates are missing. Reports nothing without updates.
+    pub(crate) fn missing_logs(&self, stack: &StackName, updates: &[Serial]) {
+        if updates.is_empty() {
+            return;
+        }
+        let (logs, revisions) = match updates {
+            [_] => ("the log of an update is", "revision"),
+            _ => ("the logs of some updates are", "revisions"),
+        };
+        let updates: Vec<_> = updates.iter().map(Serial::to_string).collect();
+        let warning = format!(
+            "stack {}: {logs} missing: deleted from the store, or the writer crashed before storing it ({revisions} {})",
+            stack.short(),
+            updates.join(", ")
+        );
+        self.warn(stack, Doubt::MissingLogs, warning);
     }
 
     fn warn(&self, stack: &StackName, doubt: Doubt, warning: String) {

@@ -73,14 +73,20 @@ pub(crate) async fn run(context: &Context, args: &Args) -> CommandResult {
         pattern.is_none_or(|pattern| address.is_some_and(|address| glob::matches(pattern, address.as_str())))
     };
     let mut logs = view.log_walk(&query).await?;
-    while let Some(lines) = logs.next().await? {
-        if !print_lines(context, lines.iter().filter(fits))? {
-            break;
+    let printed = async {
+        while let Some(lines) = logs.next().await? {
+            if !print_lines(context, lines.iter().filter(fits))? {
+                break;
+            }
         }
-    }
+        Ok(Report::empty())
+    };
+    let printed = printed.await;
+    // An error about a later log doesn't hide what is known about the earlier ones.
     let what = "some log messages are printed as `(sealed)`";
     context.standings.unopened(&view.name, what, logs.unopened_keys());
-    Ok(Report::empty())
+    context.standings.missing_logs(&view.name, logs.missing());
+    printed
 }
 
 /// Prints the lines of one update. Returns false if the reader of stdout has closed it.

@@ -146,3 +146,36 @@ fn log_lines_are_aligned_and_control_characters_escaped() {
     );
     assert_eq!(Sandbox::with_shop().run(&["logs"]).exits(0).stdout, "");
 }
+
+#[test]
+fn missing_log_is_reported_whatever_the_filter() {
+    let sandbox = talkative();
+    let folder = std::fs::read_dir(sandbox.path().join(".state/stacks")).unwrap();
+    let logs = folder.flatten().next().unwrap().path().join("logs");
+    let mut files: Vec<_> = std::fs::read_dir(logs)
+        .unwrap()
+        .map(|file| file.unwrap().path())
+        .collect();
+    files.sort();
+    std::fs::remove_file(&files[0]).unwrap();
+    let filters = [
+        &["--level", "error"][..],
+        &["--address", "module.net"],
+        &["--address", "aws_*"],
+        &["--since", "2020-01-01"],
+        &[],
+    ];
+    for filter in filters {
+        for json in [&[][..], &["--json"]] {
+            let ran = sandbox.run(&[&["logs"], filter, json].concat()).exits(0);
+            let is_reported =
+                ran.stderr.contains("the log of an update is missing") && ran.stderr.contains("revision 2");
+            assert!(is_reported, "{filter:?}: {ran:?}");
+        }
+    }
+    // A later log is damaged: the missing one is reported beside the error.
+    std::fs::write(&files[1], "damaged").unwrap();
+    let ran = sandbox.run(&["logs", "--level", "error"]);
+    assert!(ran.code != 0, "{ran:?}");
+    assert!(ran.stderr.contains("the log of an update is missing"), "{ran:?}");
+}

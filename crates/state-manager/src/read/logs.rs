@@ -87,6 +87,8 @@ pub struct Logs {
     crypters: BTreeMap<String, Option<Arc<dyn Crypter>>>,
     /// The first digits of the keys of messages that should have been opened and stayed sealed.
     unopened: BTreeSet<String>,
+    /// The updates whose logs are missing.
+    missing: Vec<Serial>,
 }
 
 impl Logs {
@@ -101,6 +103,7 @@ impl Logs {
             keys,
             crypters: BTreeMap::new(),
             unopened: BTreeSet::new(),
+            missing: Vec::new(),
         })
     }
 
@@ -111,6 +114,13 @@ impl Logs {
     /// files of an earlier key, and the messages alone don't show whether that happened.
     pub fn unopened_keys(&self) -> impl Iterator<Item = &str> {
         self.unopened.iter().map(String::as_str)
+    }
+
+    /// The updates whose logs are missing, of those that [`next`](Self::next) has returned, each as the serial of its
+    /// revision. The query may exclude the line that reports a missing log, so a caller who prints the lines should print
+    /// these too: a user with write access to the store can delete a log.
+    pub fn missing(&self) -> &[Serial] {
+        &self.missing
     }
 
     /// The matching lines of the next update, possibly an empty list; `None` after the last update.
@@ -127,7 +137,10 @@ impl Logs {
         };
         let mut lines = match authenticate::log(&self.stack, update, log).await? {
             Some(lines) => lines.into_value(),
-            None => vec![missing(end)],
+            None => {
+                self.missing.push(update);
+                vec![missing(end)]
+            }
         };
         lines.retain(|line| self.parsed.takes(line));
         if !self.keys.is_empty() {
