@@ -74,7 +74,9 @@ impl Objects {
         let path = self.path(key);
         let until = |limit| Backoff::new(&*self.options.clock, limit);
         let retry_timeout = self.options.retry_timeout;
-        let (mut errors, mut answers) = (until(retry_timeout.min(FIRST_CONTACT)), until(retry_timeout / 2));
+        let mut answers = until(retry_timeout / 2);
+        // The time for errors begins at the first of them: a slow answer before it isn't an error.
+        let mut errors = None;
         loop {
             let failure = match found(self.get_once(&path, most).await) {
                 Ok(found) => return Ok(found),
@@ -82,7 +84,7 @@ impl Objects {
             };
             let backoff = match failure {
                 RequestFailure::Timeout(_) => &mut answers,
-                _ => &mut errors,
+                _ => errors.get_or_insert_with(|| until(retry_timeout.min(FIRST_CONTACT))),
             };
             if !failure.is_unclear() || !backoff.wait().await {
                 return Err(failure.unavailable(&self.shown(key)));

@@ -17,6 +17,7 @@ use crate::keys::authenticate::{self, Authenticated, OpenedHead, UncheckedHead, 
 use crate::keys::trust;
 use crate::known_stacks::StackPin;
 use crate::read::name_memory::{self, Believed};
+use crate::read::names::Pointer;
 use crate::read::stored::UncheckedJournal;
 use crate::read::view::View;
 use crate::read::{names, open, view};
@@ -78,12 +79,13 @@ pub(crate) struct FoundStack {
 /// Looks a stack up and opens it. For a caller that `locks` it afterwards, also reads what the lock needs.
 pub(crate) async fn view(store: &StoreContext, wanted: Wanted<'_>, locks: bool) -> Result<Lookup<View>> {
     let store = &store.with_shared_keyrings();
-    let has_no_pointer = match Box::pin(view_at_once(store, wanted, locks)).await {
+    let pointer = match Box::pin(view_at_once(store, wanted, locks)).await {
         Ok(AtOnce::Found(view)) => return Ok(Lookup::Found(view)),
         Err(error) if is_final(&error) => return Err(error),
-        other => matches!(other, Ok(AtOnce::NoPointer)),
+        Ok(AtOnce::NoPointer) => Pointer::Missing,
+        Ok(AtOnce::Undecided) | Err(_) => Pointer::Unread,
     };
-    Ok(match general(store, wanted, has_no_pointer).await? {
+    Ok(match general(store, wanted, pointer).await? {
         Lookup::Found(stack) => Lookup::Found(view::tip(&stack).await?),
         Lookup::None => Lookup::None,
         Lookup::Several(names) => Lookup::Several(names),
@@ -93,12 +95,13 @@ pub(crate) async fn view(store: &StoreContext, wanted: Wanted<'_>, locks: bool) 
 /// Looks a stack up that the caller is about to lock.
 pub(crate) async fn stack(store: &StoreContext, wanted: Wanted<'_>) -> Result<Lookup<FoundStack>> {
     let store = &store.with_shared_keyrings();
-    let has_no_pointer = match Box::pin(stack_at_once(store, wanted)).await {
+    let pointer = match Box::pin(stack_at_once(store, wanted)).await {
         Ok(AtOnce::Found(found)) => return Ok(Lookup::Found(found)),
         Err(error) if is_final(&error) => return Err(error),
-        other => matches!(other, Ok(AtOnce::NoPointer)),
+        Ok(AtOnce::NoPointer) => Pointer::Missing,
+        Ok(AtOnce::Undecided) | Err(_) => Pointer::Unread,
     };
-    let found = general(store, wanted, has_no_pointer).await?;
+    let found = general(store, wanted, pointer).await?;
     Ok(found.map(|stack| FoundStack { stack, head: None }))
 }
 
@@ -107,15 +110,11 @@ fn is_final(error: &Error) -> bool {
     matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::Denied)
 }
 
-/// Looks a stack up by the pointers and heads of the store alone. `has_no_pointer`: a read just now found that the wanted
-/// name has no pointer, so it isn't read again.
-async fn general(
-    store: &StoreContext,
-    wanted: Wanted<'_>,
-    has_no_pointer: bool,
-) -> Result<Lookup<StackContext>> {
+/// Looks a stack up by the pointers and heads of the store alone. `pointer` says what is known
+/// about the pointer of the wanted name.
+async fn general(store: &StoreContext, wanted: Wanted<'_>, pointer: Pointer) -> Result<Lookup<StackContext>> {
     if let Wanted::Named(name) = wanted {
-        let found = names::find_after(store, name, has_no_pointer).await?;
+        let found = names::find_after(store, name, pointer).await?;
         return Ok(found.map_or(Lookup::None, Lookup::Found));
     }
     let mut names = names::names(store).await?;

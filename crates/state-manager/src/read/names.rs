@@ -53,19 +53,28 @@ pub struct StackSummary {
 /// The stack with this name; none if it doesn't exist. A new name is remembered when the stack is opened: a name from a
 /// head that turns out to be an older one must not replace the remembered name.
 pub(crate) async fn find(store: &StoreContext, name: &StackName) -> Result<Option<StackContext>> {
-    find_after(store, name, false).await
+    find_after(store, name, Pointer::Unread).await
 }
 
-/// As [`find`]. If the caller has just found that the name has no pointer, the first attempt doesn't read it again.
+/// What a caller knows about the pointer of a name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Pointer {
+    /// A read just now found that the name has none.
+    Missing,
+    /// The pointer wasn't read, or there may be one by now.
+    Unread,
+}
+
+/// As [`find`]. The first attempt doesn't read a pointer that is known to be missing.
 pub(crate) async fn find_after(
     store: &StoreContext,
     name: &StackName,
-    has_no_pointer: bool,
+    pointer: Pointer,
 ) -> Result<Option<StackContext>> {
     for attempt in 0..ATTEMPTS {
-        let resolved = match has_no_pointer && attempt == 0 {
-            true => None,
-            false => resolve(store, name).await?,
+        let resolved = match pointer {
+            Pointer::Missing if attempt == 0 => None,
+            _ => resolve(store, name).await?,
         };
         if let Some(found) = resolved.and_then(|name| name.stack) {
             if let Believed::Changed { before } =
@@ -75,13 +84,25 @@ pub(crate) async fn find_after(
             }
             return Ok(Some(found));
         }
-        name_memory::follow_to_none(store, name).await?;
+        match name_memory::follow_to_none(store, name).await {
+            // The head was read after the pointer: a rename to this name, or the creation of the stack, may have ended between
+            // the two.
+            Err(error) if error.kind() == ErrorKind::Distrusted => {
+                let pointer = UncheckedName::read(store.backend(), name).await?;
+                if pointer.is_none_or(|pointer| pointer.lineage().is_none()) {
+                    return Err(error);
+                }
+                continue;
+            }
+            released => drop(released?),
+        }
         if !name_memory::require_unused(store, name, None).await? {
             return Ok(None);
         }
         // A rename to this name ended after the name was looked up.
     }
-    Ok(None)
+    let reason = "the name changed during each attempt to read it; try again";
+    Err(Error::conflict(format!("stack {}", name.short()), reason))
 }
 
 /// The pointer of a name, and the stack to which it leads; none if the name has no pointer. Both are authenticated as

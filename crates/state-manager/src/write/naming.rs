@@ -191,6 +191,8 @@ pub(crate) async fn finish_rename(
 ) -> Result<()> {
     let head = session.current();
     let Some(moving) = &head.moving_to else {
+        // Another client may have reverted a rename of this client.
+        trust::withdraw_name(stack).await;
         return Ok(());
     };
     let target = UncheckedName::read(stack.backend(), &moving.name).await?;

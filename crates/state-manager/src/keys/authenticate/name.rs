@@ -226,7 +226,8 @@ pub(super) async fn sign_pointer(stack: &StackContext, head: &Head, keys: &[&dyn
         ));
     };
     let before = found.nonce;
-    let mut signed = NamePointer::new(found.name, found.target, stack.nonce());
+    // The name in the pointer isn't authenticated yet; the one in the head is.
+    let mut signed = NamePointer::new(head.name.clone(), found.target, stack.nonce());
     for key in keys {
         signed.sign(*key);
     }
