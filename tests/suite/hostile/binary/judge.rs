@@ -24,7 +24,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// for an interruption.
 const EXIT_CODES: [i32; 14] = [0, 1, 4, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20];
 
-/// The first stage with the data keys that [`Client::Expecting`] expects.
+/// The first stage with the data keys that [`Client::Expecting`] expects, and with the outputs that
+/// [`Client::ReadingOutputs`] has read.
 const FIRST_EXPECTED: usize = 2;
 
 /// The true content of the honest stages, and the answers of honest runs.
@@ -142,9 +143,10 @@ impl Judge {
         let mut broken = Vec::new();
         check_exit(command, run, &mut broken);
         let written = Written::of(scenario, run);
+        let remembering = client;
         let client = match client {
-            // `stack ls` lists other stacks beside the expected one, and `doctor` judges the store.
-            Client::Expecting if command.is_about_the_store() => Client::New,
+            // `stack ls` lists other stacks beside the known one, and `doctor` judges the store.
+            Client::Expecting | Client::ReadingOutputs if command.is_about_the_store() => Client::New,
             client => client,
         };
         if client == Client::New && self.is_beyond_protection(scenario, command, run, &written) {
@@ -165,7 +167,7 @@ impl Judge {
                 broken.push(format!("a sealed value is written in clear to {object}"));
             }
         }
-        memory::check(self, scenario, (command, client), run, &written, &mut broken);
+        memory::check(self, scenario, (command, remembering), run, &written, &mut broken);
         broken
     }
 
@@ -212,8 +214,9 @@ impl Judge {
         run: &Run,
         broken: &mut Vec<String>,
     ) {
-        // With damaged key files, a reader without memory shows the stack, but not as authentic.
-        if client == Client::New && command.is_read_only() && warns(run, "authenticity not checked") {
+        // With damaged key files, a reader that never opened the data key shows the stack, but not as authentic.
+        let never_opened = matches!(client, Client::New | Client::ReadingOutputs);
+        if never_opened && command.is_read_only() && warns(run, "authenticity not checked") {
             self.unprotected.fetch_add(1, Ordering::Relaxed);
             return;
         }
@@ -226,7 +229,7 @@ impl Judge {
         let first = match client {
             Client::Remembering if is_regressed => 0,
             Client::Remembering => last,
-            Client::Expecting => FIRST_EXPECTED,
+            Client::Expecting | Client::ReadingOutputs => FIRST_EXPECTED,
             Client::New => 0,
         };
         let answer = documents(&run.stdout, &self.revisions);
@@ -312,7 +315,7 @@ impl Judge {
         let path = scenario.head();
         let first = match client {
             Client::Remembering => self.heads.len() - 1,
-            Client::Expecting => FIRST_EXPECTED,
+            Client::Expecting | Client::ReadingOutputs => FIRST_EXPECTED,
             Client::New => 0,
         };
         let known = &self.heads[first..];

@@ -64,6 +64,9 @@ outputs:
 pub(super) enum Client {
     /// The memory of a client that read the last stage.
     Remembering,
+    /// The name of the stack under attack, and the key of the outputs that it publishes: the memory of a client that
+    /// has only read these outputs.
+    ReadingOutputs,
     /// No memory, but the options `--expect-key` for both stacks.
     Expecting,
     /// No memory and no expectation, only the identity that opens the stacks.
@@ -71,7 +74,12 @@ pub(super) enum Client {
 }
 
 impl Client {
-    pub(super) const ALL: [Self; 3] = [Self::Remembering, Self::Expecting, Self::New];
+    pub(super) const ALL: [Self; 4] = [
+        Self::Remembering,
+        Self::ReadingOutputs,
+        Self::Expecting,
+        Self::New,
+    ];
 }
 
 /// A store, the folder of the client that uses it, and the forgeries of an attacker who knows its earlier stages.
@@ -248,19 +256,38 @@ impl Scenario {
         self.folder.path().join("memory")
     }
 
-    /// A copy of the builder's folder, with or without its memory.
-    pub(super) fn client(&self, remembers: bool) -> TempDir {
+    /// A copy of the builder's folder, with the memory of a client.
+    pub(super) fn client(&self, client: Client) -> TempDir {
         let folder = tempfile::tempdir().expect("a folder");
         copy(self.folder.path(), folder.path());
-        if !remembers {
-            fs::remove_dir_all(folder.path().join("memory")).expect("the builder's memory");
+        let memory = folder.path().join("memory");
+        match client {
+            Client::Remembering => {}
+            Client::ReadingOutputs => self.keep_outputs(&memory),
+            Client::Expecting | Client::New => fs::remove_dir_all(memory).expect("the builder's memory"),
         }
         folder
     }
 
+    /// Reduces the builder's memory to the name of the stack under attack and its published outputs.
+    fn keep_outputs(&self, memory: &Path) {
+        let mut stores = fs::read_dir(memory.join("statectl/seen")).expect("the builder's memory");
+        let store = stores.next().expect("a known store").expect("a folder").path();
+        let file = |lineage| store.join("stacks").join(format!("{lineage}.json"));
+        fs::remove_file(file(self.other)).expect("a pin");
+        fs::remove_file(store.join("names").join(OTHER)).expect("a name");
+        let pin = fs::read_to_string(file(self.lineage)).expect("a pin");
+        let pin: serde_json::Value = serde_json::from_str(&pin).expect("a pin");
+        let head = self.last().head(self.lineage).expect("a head");
+        let key = &self.honest[&head.key_id.expect("a sealed stack")];
+        let key = key.outputs_id().expect("a key of the outputs").to_string();
+        let reduced = serde_json::json!({ "outputs": { "key": key, "serial": pin["serial"] } });
+        fs::write(file(self.lineage), reduced.to_string()).expect("a pin");
+    }
+
     /// Runs a command on a copy of a stage, while the attacker makes the changes of the plan.
     pub(super) fn run(&self, stage: usize, command: Command, client: Client, plan: Vec<Intervention>) -> Run {
-        let folder = self.client(client == Client::Remembering);
+        let folder = self.client(client);
         let mut arguments = command.arguments().to_vec();
         let url = self.server.url();
         if command == Command::Copy {

@@ -1,7 +1,7 @@
 //! `statectl trust` while an attacker exchanges the stack between two of its requests: the user decides by what was
 //! printed, so nothing else may be accepted, pinned or forgotten.
 
-use super::scenario::{STACK, Scenario, write_private};
+use super::scenario::{Client, STACK, Scenario, write_private};
 use super::server::{Bucket, image, wait};
 use bytes::Bytes;
 use state_backend_object_store::object_store::ObjectStoreExt;
@@ -44,7 +44,7 @@ impl Planted {
         let scenario = Scenario::build();
         let head = scenario.last().head(scenario.lineage).expect("a head");
         let user = head.keys.as_ref().expect("keys").recipients[0].clone();
-        let folder = scenario.client(true);
+        let folder = scenario.client(Client::Remembering);
         let identity = generate_identity();
         write_private(
             &folder.path().join("config/statectl/identity.txt"),
@@ -91,9 +91,9 @@ impl Planted {
         }
     }
 
-    /// Runs `trust` with these arguments, for a client with or without the builder's memory.
-    fn run(&self, remembers: bool, arguments: &[&str], plan: Vec<Intervention>) -> Trusted {
-        let folder = self.scenario.client(remembers);
+    /// Runs `trust` with these arguments, with the memory of a client.
+    fn run(&self, client: Client, arguments: &[&str], plan: Vec<Intervention>) -> Trusted {
+        let folder = self.scenario.client(client);
         let bucket: Arc<Bucket> = self.scenario.server.open(self.store.fork());
         bucket.attacker.plan(plan);
         let arguments = [&["trust"], arguments, &["--stack", STACK]].concat();
@@ -155,11 +155,11 @@ fn files(folder: &TempDir) -> BTreeMap<PathBuf, String> {
 fn trust_of_a_key_pins_no_stack_of_another_key() {
     let planted = Planted::new();
     let key = planted.key.to_string();
-    let honest = planted.run(false, &["--key", &key], Vec::new());
+    let honest = planted.run(Client::New, &["--key", &key], Vec::new());
     assert_eq!(honest.code, Some(0), "{}", honest.stderr);
     assert!(!honest.memory.is_empty(), "nothing is remembered");
     for plan in planted.plans(honest.requests, &Action::Replace(planted.pointer.clone())) {
-        let trusted = planted.run(false, &["--key", &key], plan.clone());
+        let trusted = planted.run(Client::New, &["--key", &key], plan.clone());
         let described = format!(
             "{plan:?}: {:?} {} {}",
             trusted.code, trusted.stdout, trusted.stderr
@@ -176,11 +176,11 @@ fn trust_of_a_key_pins_no_stack_of_another_key() {
 #[test]
 fn trust_accepts_only_the_stack_that_it_printed() {
     let planted = Planted::new();
-    let honest = planted.run(true, &["--accept"], Vec::new());
+    let honest = planted.run(Client::Remembering, &["--accept"], Vec::new());
     assert_eq!(honest.code, Some(0), "{}", honest.stderr);
     let mut accepted = 0;
     for plan in planted.plans(honest.requests, &Action::Replace(planted.pointer.clone())) {
-        let trusted = planted.run(true, &["--accept"], plan.clone());
+        let trusted = planted.run(Client::Remembering, &["--accept"], plan.clone());
         let described = format!(
             "{plan:?}: {:?} {} {}",
             trusted.code, trusted.stdout, trusted.stderr
@@ -200,9 +200,9 @@ fn trust_accepts_only_the_stack_that_it_printed() {
 #[test]
 fn trust_forgets_only_a_stack_that_stays_missing() {
     let planted = Planted::new();
-    let honest = planted.run(true, &["--accept"], Vec::new());
+    let honest = planted.run(Client::Remembering, &["--accept"], Vec::new());
     let gone = Intervention::new(0, POINTER, Action::Delete);
-    let missing = planted.run(true, &["--accept"], vec![gone]);
+    let missing = planted.run(Client::Remembering, &["--accept"], vec![gone]);
     assert_eq!(missing.code, Some(0), "{}", missing.stderr);
     let name = |trusted: &Trusted| {
         let lineage = planted.scenario.lineage.to_string();
@@ -212,7 +212,7 @@ fn trust_forgets_only_a_stack_that_stays_missing() {
     for plan in planted.plans(honest.requests.max(missing.requests), &Action::Delete) {
         // The client asks for the name more than once before it forgets a stack.
         let is_back = plan.len() > 1 && plan[1].at == plan[0].at + 1;
-        let trusted = planted.run(true, &["--accept"], plan.clone());
+        let trusted = planted.run(Client::Remembering, &["--accept"], plan.clone());
         let described = format!(
             "{plan:?}: {:?} {} {}",
             trusted.code, trusted.stdout, trusted.stderr
