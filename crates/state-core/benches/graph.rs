@@ -18,7 +18,7 @@
 use petgraph::algo::toposort;
 use petgraph::graph::{DiGraph, NodeIndex};
 use rustix::time::{ClockId, clock_gettime};
-use state_core::codec::{self, StoredReader};
+use state_core::codec;
 use state_core::testkit::clock::SeededEntropy;
 use state_core::{
     Address, Dependency, Entropy, Entry, EntryKey, FactoryInfo, SharedEntry, Snapshot, Timestamp, Uid, dag,
@@ -26,6 +26,7 @@ use state_core::{
 };
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 use std::hint::black_box;
+use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -301,7 +302,6 @@ fn decoded(entries: Vec<SharedEntry>) -> Snapshot {
     snapshot.entries = entries;
     let bytes = codec::encode_stored(&snapshot);
     drop(snapshot);
-    let mut reader = StoredReader::new("snapshot");
-    reader.lines(&bytes).unwrap();
-    reader.finish().unwrap()
+    let mut blocks = [bytes].into_iter();
+    codec::decode_stored("snapshot", NonZeroUsize::MIN, || Ok(blocks.next())).unwrap()
 }

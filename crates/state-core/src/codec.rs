@@ -20,6 +20,7 @@
 //! # Ok::<(), state_core::Error>(())
 //! ```
 
+mod blocks;
 mod canonical_entry;
 mod fields;
 mod lines;
@@ -42,7 +43,7 @@ use std::cell::RefCell;
 use std::convert::Infallible;
 use value::{Value, with_unlimited_document};
 
-pub use lines::StoredReader;
+pub use blocks::decode_stored;
 
 /// The approximate size of an encoded entry without its inputs and outputs, in bytes.
 const ENTRY_OVERHEAD: usize = 320;

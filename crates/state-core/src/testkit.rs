@@ -10,4 +10,5 @@ pub mod key;
 pub mod oracle;
 pub mod run;
 pub mod server;
+pub mod stored;
 pub mod strategy;

@@ -6,6 +6,7 @@
 //! which let the peak memory of the same import vary by a tenth.
 
 use state_core::{Error, Result};
+use std::num::NonZeroUsize;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -15,6 +16,9 @@ use tokio::sync::oneshot;
 
 /// How long an idle thread waits for the next computation before it ends.
 const KEEP_ALIVE: Duration = Duration::from_secs(600);
+
+/// More threads wait for one another: the blocks of a snapshot are decompressed one after another.
+const MOST_THREADS: NonZeroUsize = NonZeroUsize::MIN.saturating_add(3);
 
 /// A computation. It returns a function that delivers its result to the caller.
 type Job = Box<dyn FnOnce() -> Delivery + Send>;
@@ -28,6 +32,12 @@ struct IdleThread {
 
 /// The idle threads of the process. The last one was used last.
 static IDLE: Mutex<Vec<IdleThread>> = Mutex::new(Vec::new());
+
+/// The number of threads that one computation may use. The result of a computation doesn't depend on it.
+pub(crate) fn threads() -> NonZeroUsize {
+    let available = std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
+    available.min(MOST_THREADS)
+}
 
 fn idle_threads() -> MutexGuard<'static, Vec<IdleThread>> {
     IDLE.lock().unwrap_or_else(PoisonError::into_inner)

@@ -4,12 +4,19 @@ use super::reader::{MAX_VALUE_DEPTH, TextPool};
 use crate::address::{Address, Dependency, DeposedKey};
 use crate::entry::{Entry, EntryType, Provider};
 use crate::environment::Timestamp;
-use crate::json::{CanonicalReader, Json, JsonMap, Properties};
+use crate::json::{CanonicalReader, Json, JsonMap, Marks, Properties};
 use std::collections::BTreeMap;
 
 /// The depth of the values of an entry. A value that is nested more deeply is left to the general decoder, which knows
 /// the exact limit. Two levels less than its limit, because extensions are members of a member of the entry.
 const DEPTH: usize = MAX_VALUE_DEPTH - 2;
+
+/// Memory that the decoder uses again for each entry.
+#[derive(Debug, Default)]
+pub(super) struct Scratch {
+    marks: Marks,
+    dependencies: Vec<Dependency>,
+}
 
 /// Decodes an entry; equal texts share an allocation in `pool`. Returns `None` for a text that isn't the canonical text
 /// of an entry, and for one with unknown fields or with keys that need escapes. The general decoder
@@ -17,10 +24,13 @@ const DEPTH: usize = MAX_VALUE_DEPTH - 2;
 ///
 /// The stored form is canonical, so nearly every entry is decoded here. Whatever this function accepts, the general
 /// decoder decodes to the same entry; a test compares them on damaged texts.
-pub(super) fn entry(text: &str, pool: &mut TextPool) -> Option<Entry> {
+pub(super) fn entry(text: &str, pool: &mut TextPool, scratch: &mut Scratch) -> Option<Entry> {
+    // An entry that this function refused may have left dependencies behind.
+    scratch.dependencies.clear();
     let mut fields = Fields {
-        text: CanonicalReader::new(text)?,
+        text: CanonicalReader::new(text, &mut scratch.marks)?,
         pool,
+        dependencies: &mut scratch.dependencies,
     };
     // `address` is the first key of every entry.
     fields.text.expect(b'{')?;
@@ -40,6 +50,7 @@ pub(super) fn entry(text: &str, pool: &mut TextPool) -> Option<Entry> {
 struct Fields<'a, 'p> {
     text: CanonicalReader<'a>,
     pool: &'p mut TextPool,
+    dependencies: &'p mut Vec<Dependency>,
 }
 
 impl Fields<'_, '_> {
@@ -59,7 +70,7 @@ impl Fields<'_, '_> {
             "trigger-hash" => *entry.trigger_hash = Some(self.string()?),
             "inputs" => entry.inputs = Some(self.properties()?),
             "outputs" => entry.outputs = Some(self.properties()?),
-            "depends-on" => entry.depends_on = self.list(Self::dependency)?,
+            "depends-on" => entry.depends_on = self.dependencies()?,
             "id" => entry.id = Some(self.string()?),
             "parent" => entry.parent = Some(self.address()?),
             "provider" => *entry.provider = Some(self.provider()?),
@@ -108,6 +119,17 @@ impl Fields<'_, '_> {
         Some(list)
     }
 
+    /// Reads a list of dependencies. They are collected in the scratch memory first, so that the list has no spare room.
+    fn dependencies(&mut self) -> Option<Vec<Dependency>> {
+        let mut has_next = self.text.open(b'[', b']')?;
+        while has_next {
+            let dependency = self.dependency()?;
+            self.dependencies.push(dependency);
+            has_next = self.text.has_next(b']')?;
+        }
+        Some(self.dependencies.drain(..).collect())
+    }
+
     fn dependency(&mut self) -> Option<Dependency> {
         if self.text.peek() == Some(b'"') {
             return self.address().map(Dependency::Entry);
@@ -150,7 +172,7 @@ impl Fields<'_, '_> {
         let mut has_next = self.text.open(b'{', b'}')?;
         while has_next {
             let key = self.text.key_after(last)?;
-            all.insert(key.to_owned(), self.list(Self::dependency)?);
+            all.insert(key.to_owned(), self.dependencies()?);
             last = Some(key);
             has_next = self.text.has_next(b'}')?;
         }

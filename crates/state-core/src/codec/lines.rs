@@ -1,6 +1,6 @@
-//! Reads the stored form line by line, so that the text of a large snapshot is never in memory as a whole.
+//! Decodes lines of the stored form: the header, the entries and the end.
 
-use super::canonical_entry;
+use super::canonical_entry::{self, Scratch};
 use super::read;
 use super::reader::{self, Reader, TextPool};
 use crate::entry::{Entry, SharedEntry};
@@ -11,34 +11,15 @@ use memchr::memchr_iter;
 use std::cell::RefCell;
 use std::sync::Arc;
 
-/// Decodes the stored form line by line. Accepts only the layout of [`encode_stored`](super::encode_stored). If the
-/// whole text is available, use [`decode`](super::decode), which accepts every layout and reports positions in the
-/// whole text.
-///
-/// ```
-/// use state_core::{FactoryInfo, Snapshot, Timestamp, codec};
-/// let snapshot = Snapshot::new(FactoryInfo::default(), "shop", Timestamp::new("2026-05-30T12:00:00Z"));
-/// let stored = codec::encode_stored(&snapshot);
-/// let mut reader = codec::StoredReader::new("snapshot");
-/// reader.lines(&stored)?;
-/// assert_eq!(reader.finish()?, snapshot);
-/// # Ok::<(), state_core::Error>(())
-/// ```
-#[derive(Debug)]
-pub struct StoredReader {
-    object: String,
-    shared: RefCell<TextPool>,
-    snapshot: Option<Snapshot>,
-    entries: Vec<SharedEntry>,
-    expected: NextLine,
-}
+/// The last line of the stored form.
+const END: &str = "]}";
 
 /// The kind of line that may come next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum NextLine {
+pub(super) enum NextLine {
     Header,
-    /// The first entry, or the end of a snapshot without entries.
-    First,
+    /// An entry or the end.
+    Any,
     /// Another entry, because the previous line ended with a comma.
     Entry,
     /// The end, because the previous line had no comma.
@@ -47,31 +28,67 @@ enum NextLine {
     Ended,
 }
 
-impl StoredReader {
-    /// Creates a reader; `object` names the snapshot in errors.
-    pub fn new(object: impl Into<String>) -> Self {
+/// The decoded lines of one block, up to the first error in it.
+pub(super) struct Block {
+    /// The content of the header, if the block begins with it.
+    pub(super) header: Option<Snapshot>,
+    pub(super) entries: Vec<SharedEntry>,
+    /// Whether the first line is the end of the stored form. `None` if the first line is the header, isn't UTF-8 or isn't
+    /// complete.
+    pub(super) begins_with_end: Option<bool>,
+    /// The kind of line that may come after this block.
+    pub(super) next: NextLine,
+    /// The error of the first line that can't be decoded; no line after it was read.
+    pub(super) error: Option<Error>,
+}
+
+/// Decodes blocks of lines. A thread uses one decoder for all of its blocks.
+pub(super) struct LineDecoder<'o> {
+    /// The name of the snapshot in errors.
+    object: &'o str,
+    shared: RefCell<TextPool>,
+    scratch: Scratch,
+}
+
+impl<'o> LineDecoder<'o> {
+    pub(super) fn new(object: &'o str) -> Self {
         Self {
-            object: object.into(),
+            object,
             shared: RefCell::default(),
-            snapshot: None,
-            entries: Vec::new(),
-            expected: NextLine::Header,
+            scratch: Scratch::default(),
         }
     }
 
-    /// Reads whole lines, each with its newline. The lines of a snapshot may be passed in several calls.
-    ///
-    /// # Errors
-    /// [`Error::Malformed`] when a line doesn't fit the stored form; positions count from the start of the line.
-    /// [`Error::Format`] for another format version.
-    pub fn lines(&mut self, lines: &[u8]) -> Result<()> {
-        let Ok(lines) = std::str::from_utf8(lines) else {
-            return Err(malformed(&self.object, "not UTF-8"));
+    /// Decodes a block of whole lines. `first` is [`NextLine::Header`] for the first block. For a later block, it is
+    /// [`NextLine::Any`]: whether its first line fits the last line before it is checked afterwards with
+    /// [`misfit`](Self::misfit).
+    pub(super) fn decode(&mut self, lines: &[u8], first: NextLine) -> Block {
+        let mut block = Block {
+            header: None,
+            entries: Vec::new(),
+            begins_with_end: None,
+            next: first,
+            error: None,
+        };
+        block.error = self.lines(lines, &mut block).err();
+        block
+    }
+
+    fn lines(&mut self, lines: &[u8], block: &mut Block) -> Result<()> {
+        let (valid, is_text) = match std::str::from_utf8(lines) {
+            Ok(text) => (text, true),
+            Err(error) => {
+                let valid = std::str::from_utf8(&lines[..error.valid_up_to()]);
+                (valid.unwrap_or_default(), false)
+            }
         };
         let mut start = 0;
-        for end in memchr_iter(b'\n', lines.as_bytes()) {
-            self.line(&lines[start..end])?;
+        for end in memchr_iter(b'\n', valid.as_bytes()) {
+            self.line(&valid[start..end], block)?;
             start = end + 1;
+        }
+        if !is_text {
+            return Err(malformed(self.object, "not UTF-8"));
         }
         if start < lines.len() {
             return Err(self.misplaced());
@@ -79,79 +96,79 @@ impl StoredReader {
         Ok(())
     }
 
-    /// Reads a line without its newline.
-    fn line(&mut self, content: &str) -> Result<()> {
-        match self.expected {
-            NextLine::Header => self.header(content),
-            NextLine::First | NextLine::End if content == "]}" => {
-                self.expected = NextLine::Ended;
-                Ok(())
+    /// Decodes a line without its newline.
+    fn line(&mut self, content: &str, block: &mut Block) -> Result<()> {
+        let is_end = content == END;
+        if block.next == NextLine::Any {
+            block.begins_with_end = Some(is_end);
+        }
+        match block.next {
+            NextLine::Header => {
+                block.header = Some(self.header(content)?);
+                block.next = NextLine::Any;
             }
-            NextLine::First | NextLine::Entry => {
+            NextLine::Any | NextLine::End if is_end => block.next = NextLine::Ended,
+            NextLine::Any | NextLine::Entry => {
                 let (entry, next) = match content.strip_suffix(',') {
                     Some(entry) => (entry, NextLine::Entry),
                     None => (content, NextLine::End),
                 };
-                self.expected = next;
-                self.entry(entry)
+                block.entries.push(self.entry(entry)?);
+                block.next = next;
             }
-            NextLine::End | NextLine::Ended => Err(self.misplaced()),
+            NextLine::End | NextLine::Ended => return Err(self.misplaced()),
         }
+        Ok(())
     }
 
-    /// Returns the snapshot. Must be called after the last line.
-    ///
-    /// # Errors
-    /// [`Error::Malformed`] when lines are missing or two entries have the same key.
-    pub fn finish(self) -> Result<Snapshot> {
-        match self.snapshot {
-            Some(mut snapshot) if self.expected == NextLine::Ended => {
-                if read::first_duplicate(&self.entries).is_some() {
-                    return Err(malformed(&self.object, "two entries have the same key"));
-                }
-                snapshot.entries = self.entries;
-                Ok(snapshot)
-            }
-            _ => Err(malformed(&self.object, "lines are missing at its end")),
-        }
-    }
-
-    fn header(&mut self, line: &str) -> Result<()> {
+    fn header(&self, line: &str) -> Result<Snapshot> {
         if !line.ends_with("\"entries\":[") {
             return Err(self.misplaced());
         }
-        let text = [line, "]}"].concat();
-        let snapshot = super::decode_with(&self.object, text.as_bytes(), &self.shared, false)?;
-        self.snapshot = Some(snapshot);
-        self.expected = NextLine::First;
-        Ok(())
+        let text = [line, END].concat();
+        super::decode_with(self.object, text.as_bytes(), &self.shared, false)
     }
 
-    fn entry(&mut self, text: &str) -> Result<()> {
-        let entry = match canonical_entry::entry(text, self.shared.get_mut()) {
-            Some(entry) => entry,
-            None => self.general_entry(text).map_err(|source| Error::Malformed {
-                object: self.object.clone(),
-                source,
-            })?,
+    fn entry(&mut self, text: &str) -> Result<SharedEntry> {
+        let entry = canonical_entry::entry(text, self.shared.get_mut(), &mut self.scratch);
+        match entry {
+            Some(entry) => Ok(Arc::new(entry)),
+            None => self.general_entry(text).map(Arc::new),
+        }
+    }
+
+    /// Decodes an entry in any layout.
+    fn general_entry(&self, text: &str) -> Result<Entry> {
+        let entry = |text: &str| -> std::result::Result<Entry, JsonError> {
+            let (document, is_shallow) = reader::parse(text.as_bytes())?;
+            let reader = Reader::new(&document, is_shallow).sharing(&self.shared);
+            read::entry(&reader, document.root())
         };
-        self.entries.push(Arc::new(entry));
-        Ok(())
+        entry(text).map_err(|source| Error::Malformed {
+            object: self.object.to_owned(),
+            source,
+        })
     }
 
-    /// Reads an entry in any layout.
-    fn general_entry(&self, text: &str) -> std::result::Result<Entry, JsonError> {
-        let (document, is_shallow) = reader::parse(text.as_bytes())?;
-        let reader = Reader::new(&document, is_shallow).sharing(&self.shared);
-        read::entry(&reader, document.root())
+    /// Returns the error of a block whose first line can't follow the lines before it. `expected` is the kind of line
+    /// that may come there.
+    pub(super) fn misfit(&self, expected: NextLine, block: &Block) -> Option<Error> {
+        let is_end = block.begins_with_end?;
+        match expected {
+            NextLine::Header | NextLine::Any => None,
+            // After a comma, the line is read as an entry, which it isn't.
+            NextLine::Entry => is_end.then(|| self.general_entry(END).err()).flatten(),
+            NextLine::End => (!is_end).then(|| self.misplaced()),
+            NextLine::Ended => Some(self.misplaced()),
+        }
     }
 
     fn misplaced(&self) -> Error {
-        malformed(&self.object, "not a line of the stored form")
+        malformed(self.object, "not a line of the stored form")
     }
 }
 
-fn malformed(object: &str, reason: &str) -> Error {
+pub(super) fn malformed(object: &str, reason: &str) -> Error {
     Error::Malformed {
         object: object.to_owned(),
         source: JsonError::of_whole(reason),

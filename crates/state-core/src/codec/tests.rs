@@ -1,5 +1,6 @@
 //! Tests of the codec.
 
+mod blocks;
 mod forms;
 mod laws;
 mod one_pass;

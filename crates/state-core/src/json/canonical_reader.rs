@@ -3,7 +3,8 @@
 use std::borrow::Cow;
 
 use super::canonical::canonical_escape;
-use super::text::{end_of_plain, unescape};
+use super::marks::Marks;
+use super::text::unescape;
 
 /// The longest text that [`CanonicalReader`] reads, in bytes. No string in it exceeds the limit of a stored string.
 const MAX_BYTES: usize = 64 << 20;
@@ -19,12 +20,19 @@ const MAX_BYTES: usize = 64 << 20;
 /// a test compares both.
 pub(crate) struct CanonicalReader<'a> {
     text: &'a str,
+    /// The marks of `text`.
+    marks: &'a Marks,
     at: usize,
 }
 
 impl<'a> CanonicalReader<'a> {
-    pub(crate) fn new(text: &'a str) -> Option<Self> {
-        (text.len() <= MAX_BYTES).then_some(Self { text, at: 0 })
+    /// Creates a reader. It uses the memory of `marks`, whose content it replaces.
+    pub(crate) fn new(text: &'a str, marks: &'a mut Marks) -> Option<Self> {
+        if text.len() > MAX_BYTES {
+            return None;
+        }
+        marks.set(text.as_bytes());
+        Some(Self { text, marks, at: 0 })
     }
 
     pub(crate) fn is_at_end(&self) -> bool {
@@ -63,10 +71,14 @@ impl<'a> CanonicalReader<'a> {
     pub(crate) fn key_after(&mut self, last: Option<&str>) -> Option<&'a str> {
         self.expect(b'"')?;
         let start = self.at;
-        self.at = end_of_plain(self.text.as_bytes(), start);
+        self.at = self.marks.next(start)?;
         let key = self.text.get(start..self.at)?;
-        self.expect(b'"')?;
-        self.expect(b':')?;
+        self.text
+            .as_bytes()
+            .get(self.at..)?
+            .starts_with(b"\":")
+            .then_some(())?;
+        self.at += 2;
         last.is_none_or(|last| last < key).then_some(key)
     }
 
@@ -142,12 +154,12 @@ impl<'a> CanonicalReader<'a> {
         self.expect(b'"')?;
         let bytes = self.text.as_bytes();
         let start = self.at;
-        self.at = end_of_plain(bytes, start);
+        self.at = self.marks.next(start)?;
         let has_escapes = self.peek()? == b'\\';
         while self.peek()? != b'"' {
             // A control character that isn't escaped is no escape either.
             self.at += canonical_escape(bytes.get(self.at..)?)?;
-            self.at = end_of_plain(bytes, self.at);
+            self.at = self.marks.next(self.at)?;
         }
         let raw = self.text.get(start..self.at)?;
         self.at += 1;

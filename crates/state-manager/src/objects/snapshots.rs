@@ -7,7 +7,8 @@ use state_core::digest::Digester;
 use state_core::json::{Document, Limits};
 use state_core::verify::{Rule, Violation};
 use state_core::{Entry, EntryKey, Error, Result, Slot, Snapshot, SnapshotRef, Writer, codec};
-use std::io::{Read, Write};
+use std::io::{Read, Take, Write};
+use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 /// Compression level. The fastest level also compresses states best: their outputs repeat their inputs.
@@ -19,8 +20,12 @@ const MAX_LENGTH: u64 = 4 << 30;
 /// Maximum size of an encoded entry in bytes.
 const MAX_ENTRY: usize = 32 << 20;
 
-/// Number of bytes that are decompressed at once. The digest of a block this large is computed at full speed.
-const BLOCK: usize = 1 << 20;
+/// Number of bytes that are decompressed at once: large enough for the digest to be computed at full speed, and small
+/// enough for the cache of a processor.
+const BLOCK: usize = 256 << 10;
+
+/// Size in bytes from which several threads decode a snapshot.
+const SEVERAL_THREADS: u64 = 4 << 20;
 
 /// A compressed snapshot, with the reference that names it.
 pub(crate) struct PackedSnapshot {
@@ -98,68 +103,105 @@ pub(crate) async fn store(writer: &dyn Writer, snapshot: Arc<Snapshot>, slot: Sl
     Ok(packed.reference)
 }
 
-/// Decodes a stored snapshot and checks it against its reference. Takes time proportional to its size.
+/// Decodes a stored snapshot on up to `threads` threads and checks it against its reference. Takes time proportional to
+/// its size.
 ///
 /// # Errors
 /// `Corrupt` if the snapshot doesn't match its reference.
-pub(crate) fn unpack(object: &str, packed: &[u8], reference: &SnapshotRef) -> Result<Snapshot> {
-    if reference.length > MAX_LENGTH {
-        return Err(damaged(object, "it claims to be larger than 4 GiB"));
-    }
-    let mut reader = codec::StoredReader::new(object);
-    let mut read = Ok(());
-    for_each_block(object, packed, reference, |lines| {
-        if read.is_ok() {
-            read = reader.lines(lines);
-        }
-    })?;
-    if let Ok(snapshot) = read.and_then(|()| reader.finish()) {
-        return Ok(snapshot);
-    }
-    // The digest matches, so these are the bytes that were written, but in another layout, or they aren't a snapshot.
-    // Decoding them as a whole accepts any layout, and reports what is wrong.
-    let mut whole = Vec::new();
-    for_each_block(object, packed, reference, |lines| whole.extend_from_slice(lines))?;
-    codec::decode(object, &whole)
-}
-
-/// Decompresses a snapshot and calls `each` with blocks of whole lines; what follows the last newline comes at the end.
-/// The lines are verified only when this function succeeds; until then any of them may be damaged or forged.
-fn for_each_block(
+pub(crate) fn unpack(
     object: &str,
     packed: &[u8],
     reference: &SnapshotRef,
-    mut each: impl FnMut(&[u8]),
-) -> Result<()> {
-    let unpacked = |_| damaged(object, "it can't be decompressed");
-    let decoder = zstd::Decoder::with_buffer(packed).map_err(unpacked)?;
-    // Reading at most one byte more than expected detects longer content, and limits the work on a decompression bomb.
-    let mut content = decoder.take(reference.length + 1);
-    let (mut digester, mut length, mut block) = (Digester::default(), 0, Vec::new());
-    loop {
-        let start = block.len();
-        let mut next = content.by_ref().take(BLOCK as u64);
-        if next.read_to_end(&mut block).map_err(unpacked)? == 0 {
-            break;
+    threads: NonZeroUsize,
+) -> Result<Snapshot> {
+    if reference.length > MAX_LENGTH {
+        return Err(damaged(object, "it claims to be larger than 4 GiB"));
+    }
+    // Starting a thread takes longer than decoding a small snapshot.
+    let threads = if reference.length < SEVERAL_THREADS {
+        NonZeroUsize::MIN
+    } else {
+        threads
+    };
+    let mut blocks = Blocks::new(object, packed, reference)?;
+    let decoded = codec::decode_stored(object, threads, || blocks.next());
+    // The lines are verified only at the end of the content: until then any of them may be damaged or forged. So an
+    // error in the content counts before an error in a line.
+    while blocks.next()?.is_some() {}
+    blocks.check()?;
+    if decoded.is_ok() {
+        return decoded;
+    }
+    // The digest matches, so these are the bytes that were written, but in another layout, or they aren't a snapshot.
+    // Decoding them as a whole accepts any layout, and reports what is wrong.
+    let (mut blocks, mut whole) = (Blocks::new(object, packed, reference)?, Vec::new());
+    while let Some(block) = blocks.next()? {
+        whole.extend_from_slice(&block);
+    }
+    blocks.check()?;
+    codec::decode(object, &whole)
+}
+
+/// Decompresses a snapshot in blocks of whole lines, and computes its digest. The text after the last newline is the last
+/// block.
+struct Blocks<'p> {
+    object: &'p str,
+    content: Take<zstd::Decoder<'static, &'p [u8]>>,
+    digester: Digester,
+    length: u64,
+    reference: &'p SnapshotRef,
+    /// The beginning of the line that continues in the next block.
+    rest: Vec<u8>,
+}
+
+impl<'p> Blocks<'p> {
+    fn new(object: &'p str, packed: &'p [u8], reference: &'p SnapshotRef) -> Result<Self> {
+        let decoder = zstd::Decoder::with_buffer(packed).map_err(|_| not_unpacked(object))?;
+        Ok(Self {
+            object,
+            // Reading at most one byte more than expected detects longer content, and limits the work on a decompression
+            // bomb.
+            content: decoder.take(reference.length + 1),
+            digester: Digester::default(),
+            length: 0,
+            reference,
+            rest: Vec::new(),
+        })
+    }
+
+    /// Returns the next block; `None` at the end of the content.
+    fn next(&mut self) -> Result<Option<Vec<u8>>> {
+        let mut block = std::mem::take(&mut self.rest);
+        loop {
+            let start = block.len();
+            let mut next = self.content.by_ref().take(BLOCK as u64);
+            let count = next
+                .read_to_end(&mut block)
+                .map_err(|_| not_unpacked(self.object))?;
+            if count == 0 {
+                return Ok((!block.is_empty()).then_some(block));
+            }
+            let read = &block[start..];
+            self.digester.add(read);
+            self.length += read.len() as u64;
+            if let Some(newline) = read.iter().rposition(|byte| *byte == b'\n') {
+                self.rest = block.split_off(start + newline + 1);
+                return Ok(Some(block));
+            }
         }
-        let read = &block[start..];
-        digester.add(read);
-        length += read.len() as u64;
-        if let Some(newline) = read.iter().rposition(|byte| *byte == b'\n') {
-            let end = start + newline + 1;
-            each(&block[..end]);
-            block.drain(..end);
-            // A single long entry must not keep its memory for the rest of the snapshot.
-            block.shrink_to(2 * BLOCK);
+    }
+
+    /// Checks the content, all of which must have been read, against its reference.
+    fn check(&self) -> Result<()> {
+        if self.length != self.reference.length || self.digester.finish() != self.reference.digest {
+            return Err(damaged(self.object, "its content doesn't match its digest"));
         }
+        Ok(())
     }
-    if !block.is_empty() {
-        each(&block);
-    }
-    if length != reference.length || digester.finish() != reference.digest {
-        return Err(damaged(object, "its content doesn't match its digest"));
-    }
-    Ok(())
+}
+
+fn not_unpacked(object: &str) -> Error {
+    damaged(object, "it can't be decompressed")
 }
 
 fn damaged(object: &str, reason: &str) -> Error {

@@ -1,7 +1,7 @@
 //! Property tests of the codec on random snapshots.
 
 use super::{UNOBIN, decode, encode_pretty, encode_stored};
-use crate::codec::{StoredReader, entry_text};
+use crate::codec::{decode_stored, entry_text};
 use crate::entry::Provider;
 use crate::json::JsonMap;
 use crate::snapshot::{Continuation, ForeignSerial, Manifest, Plugin};
@@ -14,6 +14,7 @@ use proptest::option;
 use proptest::prelude::{Just, Strategy, any, prop_assert, prop_assert_eq, prop_oneof, proptest};
 use proptest::sample::Index;
 use std::collections::BTreeMap;
+use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 /// Generates text that is difficult for encoders: quotes, control characters, HTML, JavaScript separators, non-ASCII
@@ -193,7 +194,7 @@ fn pending() -> impl Strategy<Value = PendingOperation> {
     )
 }
 
-fn snapshot() -> impl Strategy<Value = Snapshot> {
+pub(super) fn snapshot() -> impl Strategy<Value = Snapshot> {
     let header = (
         option::of((any::<[u8; 16]>(), any::<u64>())),
         vec(text(), 4),
@@ -326,11 +327,8 @@ proptest! {
     }
 }
 
-/// Decodes a stored snapshot with a [`StoredReader`].
+/// Decodes the lines of a stored snapshot, each as a block.
 fn by_line(lines: &[Vec<u8>]) -> crate::Result<Snapshot> {
-    let mut reader = StoredReader::new("stored");
-    for line in lines {
-        reader.lines(line)?;
-    }
-    reader.finish()
+    let mut lines = lines.iter();
+    decode_stored("stored", NonZeroUsize::MIN, || Ok(lines.next()))
 }

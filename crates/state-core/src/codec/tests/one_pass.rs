@@ -1,8 +1,9 @@
 //! The one-pass decoder of entries agrees with the general decoder.
 
 use super::laws::entry;
+use crate::codec::canonical_entry::{self, Scratch};
 use crate::codec::reader::{self, Reader, TextPool};
-use crate::codec::{canonical_entry, entry_text, read};
+use crate::codec::{entry_text, read};
 use crate::{Entry, Json};
 use proptest::collection::vec;
 use proptest::prelude::{any, prop_assert, prop_assert_eq, proptest};
@@ -12,7 +13,7 @@ use proptest::sample::{Index, select};
 const BYTES: &[u8] = b"\"\\{}[],:0123456789-+.eEtfnu \t\n\x01a";
 
 fn in_one_pass(text: &str) -> Option<Entry> {
-    canonical_entry::entry(text, &mut TextPool::default())
+    canonical_entry::entry(text, &mut TextPool::default(), &mut Scratch::default())
 }
 
 fn in_general(text: &str) -> Option<Entry> {

@@ -2,7 +2,7 @@
 //! are compared with the digest, and the value that they contain has the proof of the value that names them.
 
 use super::Authenticated;
-use crate::compute::compute;
+use crate::compute::{compute, threads};
 use crate::context::StackContext;
 use crate::objects::document::RevisionDocument;
 use crate::objects::{logs, snapshots as stored};
@@ -72,7 +72,7 @@ async fn snapshot(
         read => read?,
     };
     let (reference, proof) = (SnapshotRef::clone(reference), reference.proof());
-    let snapshot = compute(move || stored::unpack(&object, &packed, &reference)).await??;
+    let snapshot = compute(move || stored::unpack(&object, &packed, &reference, threads())).await??;
     Ok(Authenticated::new(snapshot, proof))
 }
 
