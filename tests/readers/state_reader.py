@@ -72,10 +72,11 @@ class Header:
 class Frame:
     """A frame of the journal. `chain` is the chain after the frame."""
 
-    def __init__(self, header, payload, chain):
+    def __init__(self, header, data, chain):
+        self.data, self.chain = data, chain
+        self.payload = data[HEADER:HEADER + header.length]
         self.kind, self.epoch, self.slot = header.kind, header.epoch, header.slot
         self.is_tagged, self.total = header.is_tagged, header.total
-        self.payload, self.chain = payload, chain
 
     def records(self, where):
         if self.kind != DATA:
@@ -97,7 +98,7 @@ def read_frame(data, at, chain):
     found = data[body:body + CHAIN]
     if blake3.digest(chain, data[at:body]) != found:
         return "the chain is broken: a byte or a frame was changed"
-    return Frame(header, data[at + HEADER:body], found)
+    return Frame(header, data[at:at + header.total], found)
 
 
 def has_header_after(data, at):
@@ -318,10 +319,28 @@ class Stack:
             raise Refused(
                 f"{self.where('journal')}: the journal ends before slot {next_slot}, but the head names slot {reached}"
             )
+        self._check_compaction(frames)
         frames = [(frame, where) for frame, where in frames if frame.slot >= begin]
         if any(frame.is_tagged for frame, _ in frames):
             raise Unsupported(f"stack {self.head['name']}: the journal has sealed frames")
         return frames
+
+    def _check_compaction(self, frames):
+        """Refuses a compaction that has the digest in the head, but holds other frames than the segments."""
+        named = self.head.get("compactions", [])
+        if len(named) != 1 or int(named[0]["start"]) != int(self.head["base"]["start"]):
+            return
+        start, end, length = (int(named[0][member]) for member in ("start", "end", "length"))
+        where = self.where(f"journal/{start:020}.frames")
+        try:
+            with open(where, "rb") as file:
+                data = file.read(length)
+        except OSError:
+            return
+        if len(data) != length or digest(data) != named[0]["digest"]:
+            return
+        if data != b"".join(frame.data for frame, _ in frames if start <= frame.slot < end):
+            raise Refused(f"{where}: the compaction doesn't hold the frames of the segments")
 
     def _check_anchor(self, slot, chain, where):
         """Refuses `chain`, the chain before a slot, if the head names another chain for that slot."""

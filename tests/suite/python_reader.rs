@@ -181,8 +181,15 @@ fn python_reader_refuses_flipped_and_missing_bytes() {
     let mut same = 0;
     for (path, bytes) in files(folder.path()) {
         let Some(kind) = kind(&path) else { continue };
-        kinds.insert(kind);
         let target = folder.path().join(&path);
+        // A compaction repeats the frames of the segments: nothing depends on it.
+        if path.extension().is_some_and(|extension| extension == "frames") {
+            put(&target, &bytes[..bytes.len() - 1]);
+            assert_eq!(listed(folder.path(), workload::STACK), whole);
+            put(&target, &bytes);
+            continue;
+        }
+        kinds.insert(kind);
         for place in places(bytes.len()) {
             let mut damaged = bytes.clone();
             damaged[place] ^= 1 << (place % 8);

@@ -7,12 +7,12 @@
 //! then reads the head again, finds the new history floor, and starts over or returns `Error::Collected`.
 
 use crate::dir::Dir;
-use crate::layout::SegmentName;
+use crate::layout::{CompactionName, SegmentName};
 use crate::stack::Stack;
 use state_core::backend::{ObjectKind, ObjectName, StoredItem, StoredItemName};
 use state_core::{Head, Result, Slot};
 
-/// Lists all objects, and the segments that end before the slot `before`.
+/// Lists all objects, the segments that end before the slot `before`, and the compactions that start before it.
 pub(crate) fn stored_items(stack: &Stack, before: Slot) -> Result<Vec<StoredItem>> {
     let mut stored_items = Vec::new();
     let mut add = |dir: &Dir, file: &str, name| -> Result<()> {
@@ -41,6 +41,12 @@ pub(crate) fn stored_items(stack: &Stack, before: Slot) -> Result<Vec<StoredItem
             add(&journal, &file, StoredItemName::Journal(file.clone()))?;
         }
     }
+    // The compaction of an earlier base, which a crash left.
+    let compactions = files.iter().filter_map(|file| CompactionName::parse(file));
+    for compaction in compactions.filter(|compaction| compaction.start < before) {
+        let file = compaction.to_string();
+        add(&journal, &file, StoredItemName::Journal(file.clone()))?;
+    }
     Ok(stored_items)
 }
 
@@ -56,11 +62,13 @@ pub(crate) fn locate(item: &StoredItemName, head: &Head) -> Result<(ItemFolder, 
             // A collection's base is the first slot of a segment, so a segment that starts before it also ends before
             // it.
             let floor = head.collection.as_ref().map(|collection| collection.base.start);
-            let segment = SegmentName::parse(file);
-            if segment.is_some_and(|segment| floor.is_some_and(|floor| segment.slot < floor)) {
+            // The head names only a compaction of its own base, which isn't below the floor.
+            let start = SegmentName::parse(file).map(|segment| segment.slot);
+            let start = start.or_else(|| Some(CompactionName::parse(file)?.start));
+            if start.is_some_and(|start| floor.is_some_and(|floor| start < floor)) {
                 return Ok((None, file.clone()));
             }
-            Err(item.refuse_delete("it isn't a segment before the history floor"))
+            Err(item.refuse_delete("it isn't a segment or a compaction before the history floor"))
         }
     }
 }

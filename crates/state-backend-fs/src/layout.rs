@@ -77,9 +77,45 @@ impl fmt::Display for SegmentName {
     }
 }
 
+/// `<start:020>.frames`: a compaction, named by the first slot of the base whose frames it holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct CompactionName {
+    pub(crate) start: Slot,
+}
+
+impl CompactionName {
+    /// Parses a file name; returns `None` if it isn't the name of a compaction.
+    pub(crate) fn parse(file: &str) -> Option<Self> {
+        let start = Slot(file.strip_suffix(".frames")?.parse().ok()?);
+        let name = Self { start };
+        (name.to_string() == file).then_some(name)
+    }
+}
+
+impl fmt::Display for CompactionName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:020}.frames", self.start.get())
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{Epoch, SegmentName, Slot};
+    use super::{CompactionName, Epoch, SegmentName, Slot};
+
+    #[test]
+    fn compaction_name_round_trips_and_others_are_refused() {
+        let name = CompactionName { start: Slot(345) };
+        assert_eq!(name.to_string(), "00000000000000000345.frames");
+        assert_eq!(CompactionName::parse(&name.to_string()), Some(name));
+        for other in [
+            "345.frames",
+            "+0000000000000000345.frames",
+            "00000000000000000345-12.log",
+            "00000000000000000345.frames.gz",
+        ] {
+            assert_eq!(CompactionName::parse(other), None, "{other}");
+        }
+    }
 
     #[test]
     fn segment_name_round_trips_and_others_are_refused() {

@@ -13,6 +13,7 @@
 //!   lock.<generation>                   OS lock of the writer; content: the holder
 //!   journal/<slot:020>-<epoch>.log      a segment: a fence, then frames             appended to
 //!   journal/<slot:020>-0.log            journal copied from another store           created once
+//!   journal/<slot:020>.frames           a compaction: the frames since a base again appended to
 //!   snapshots/<slot:020>-<digest16>.json.zst                                        created once
 //!   updates/<serial:020>-<digest16>.page                                            created once
 //!   logs/<serial:020>.jsonl.zst                                                     created once
@@ -30,6 +31,8 @@
 //! | creating or replacing a file | the old content or the new content, perhaps also a `.tmp-` file |
 //! | creating a stack | a folder that no name pointer refers to |
 //! | an append, before its sync | the whole frame, a part of it, zeros, or nothing. The frame wasn't acknowledged: a whole frame counts, a torn one is ignored |
+//! | a clean close, before the head names the longer compaction | the compaction with bytes that don't count |
+//! | a clean close, after that | perhaps a compaction without its last bytes: its digest is wrong, and readers read the segments |
 //! | an append, after its sync | the frame: the next owner reads it, whether or not it was acknowledged |
 //! | a takeover, before the head is replaced | nothing changed; the system frees the lock of the crashed process |
 //! | a takeover, after the head is replaced | an epoch without a segment: the next takeover reads the same journal |
@@ -56,6 +59,7 @@
 
 mod catalogue;
 mod collection;
+mod compaction;
 mod counts;
 mod dir;
 mod error;

@@ -1,4 +1,7 @@
 //! OS locks on files. The system frees a lock when its holder crashes; the file's content names the holder.
+//!
+//! A lock holder that closed the journal leaves the nonce of the closed head instead, after it synced that head's name. A
+//! reader that finds the nonce of its head needs no sync: see [`closed_head`]. Any other content proves nothing.
 
 use crate::counts::Call;
 use crate::dir::Dir;
@@ -6,8 +9,9 @@ use crate::error::read_failed;
 use crate::files::{Access, FileHandle, Lock};
 use crate::layout::MAX_DOCUMENT;
 use state_core::backend::Holder;
-use state_core::{Error, Result};
+use state_core::{Error, Nonce, Result};
 use std::fs::TryLockError;
+use std::io;
 use std::thread;
 use std::time::Duration;
 
@@ -23,6 +27,8 @@ const TAKE_ATTEMPTS: u32 = 3;
 #[derive(Debug)]
 pub(crate) struct LockFile {
     file: FileHandle,
+    /// Whether the content is the nonce of a closed head, which stays.
+    leaves_head: bool,
 }
 
 impl LockFile {
@@ -45,7 +51,10 @@ impl LockFile {
             let file = open(dir, name)?;
             match file.try_lock(Lock::Exclusive) {
                 Ok(()) if has_name(dir, name, &file)? => {
-                    let lock = Self { file };
+                    let lock = Self {
+                        file,
+                        leaves_head: false,
+                    };
                     lock.write_holder(dir, name, holder);
                     return Ok(lock);
                 }
@@ -77,23 +86,42 @@ impl LockFile {
         }
     }
 
+    /// Leaves the nonce of a closed head whose name is durable. An error is ignored: without the nonce, readers sync that
+    /// name again.
+    pub(crate) fn leave_closed(&mut self, dir: &Dir, name: &str, head: Nonce) {
+        self.leaves_head = self.write(dir, name, head.to_string().as_bytes()).is_ok();
+    }
+
     /// Writes the holder into the file, for messages only. Errors are ignored: only the OS lock excludes others, and a
     /// full disk must not prevent a takeover.
     fn write_holder(&self, dir: &Dir, name: &str, holder: &Holder) {
         let line = serde_json::to_vec(holder).unwrap_or_default();
-        drop(self.file.set_length(0));
-        let write = || self.file.write_all_at(&line, 0);
-        drop(dir.meter().run(Call::Write(line.len()), &dir.object(name), write));
+        drop(self.write(dir, name, &line));
+    }
+
+    fn write(&self, dir: &Dir, name: &str, line: &[u8]) -> io::Result<()> {
+        self.file.set_length(0)?;
+        let write = || self.file.write_all_at(line, 0);
+        dir.meter().run(Call::Write(line.len()), &dir.object(name), write)
     }
 }
 
 impl Drop for LockFile {
     fn drop(&mut self) {
-        // Closing the file isn't enough: a child process that is being forked may share the handle, and with it the
-        // lock. Clear the holder first, so that the next holder never finds the name of this holder.
-        drop(self.file.set_length(0));
+        // Clear the holder first, so that the next holder never finds the name of this holder.
+        if !self.leaves_head {
+            drop(self.file.set_length(0));
+        }
+        // Closing the file isn't enough: a child process that is being forked may share the handle, and with it the lock.
         drop(self.file.unlock());
     }
+}
+
+/// Returns the nonce of the closed head that the last lock holder left; `None` if it left none, or another process holds
+/// the lock. No error counts: the caller then syncs the head's name.
+pub(crate) fn closed_head(dir: &Dir, name: &str) -> Option<Nonce> {
+    let (bytes, _) = dir.read(name, MAX_DOCUMENT).ok()??;
+    std::str::from_utf8(&bytes).ok()?.parse().ok()
 }
 
 fn open(dir: &Dir, name: &str) -> Result<FileHandle> {
@@ -109,7 +137,7 @@ fn open(dir: &Dir, name: &str) -> Result<FileHandle> {
 
 /// Returns whether the file still has this name, and wasn't moved or deleted.
 fn has_name(dir: &Dir, name: &str, file: &FileHandle) -> Result<bool> {
-    let failed = |e: std::io::Error| read_failed(&dir.object(name), e);
+    let failed = |e: io::Error| read_failed(&dir.object(name), e);
     let held = file.status().map_err(failed)?;
     match dir.open(name, Access::Read)? {
         Some(named) => Ok(named.status().map_err(failed)?.id == held.id),

@@ -1,11 +1,12 @@
 //! The operations of the owner of a stack, each of which runs on the calling thread.
 
 use crate::collection::{ItemFolder, locate};
+use crate::compaction::{Compactor, remove_replaced};
 use crate::counts::Call;
 use crate::dir::Dir;
 use crate::error::WriteError;
 use crate::files::{FileHandle, SyncScope};
-use crate::layout::{MAX_OBJECT, MAX_SEGMENT, SegmentName};
+use crate::layout::{MAX_OBJECT, MAX_SEGMENT, SegmentName, lock_file};
 use crate::lock::LockFile;
 use crate::stack::{HeadVersion, Stack};
 use crate::takeover::{NewSegment, Takeover, open_segment};
@@ -30,6 +31,9 @@ pub(crate) struct Owner {
     /// The head as it was last read.
     seen: Mutex<HeadVersion>,
     end: Mutex<JournalEnd>,
+    compactor: Mutex<Compactor>,
+    /// The nonce of the head that closed the journal, once the head's name is durable.
+    closed_head: Mutex<Option<Nonce>>,
 }
 
 /// Why an owner may not write any more.
@@ -46,6 +50,8 @@ struct JournalEnd {
     file: FileHandle,
     length: u64,
     tail: Tail,
+    /// Whether the owner closed the journal, or tried to: readers of that head expect no further frame.
+    ended: bool,
 }
 
 impl JournalEnd {
@@ -54,6 +60,7 @@ impl JournalEnd {
         Self {
             length: segment.fence.bytes().len() as u64,
             tail: segment.tail(),
+            ended: false,
             name: segment.name,
             file: segment.file,
         }
@@ -80,6 +87,8 @@ impl Owner {
             closed: Mutex::new(None),
             seen: Mutex::new(taken.seen),
             end: Mutex::new(JournalEnd::of(taken.segment)),
+            compactor: Mutex::new(taken.compactor),
+            closed_head: Mutex::default(),
         }
     }
 
@@ -87,7 +96,7 @@ impl Owner {
     /// the segments, so either it reads this frame, or this call sees the new epoch and returns an error.
     pub(crate) fn append(&self, frame: &Frame) -> Result<()> {
         self.check_open()?;
-        let mut end = lock(&self.end);
+        let mut end = self.open_end()?;
         self.check_follows(frame, &end)
             .inspect_err(|error| self.close(CloseReason::Failed(error.to_string())))?;
         let object = self.journal.object(&end.name.to_string());
@@ -101,7 +110,19 @@ impl Owner {
         // The end moves only after all checks. After an error it stays, and the owner is closed.
         end.length = length;
         end.tail = Tail::after(frame);
+        lock(&self.compactor).push(frame.clone());
         Ok(())
+    }
+
+    /// The end of the journal, unless this owner closed the journal: a later frame would be acknowledged, and readers of the
+    /// closed head would miss it.
+    fn open_end(&self) -> Result<MutexGuard<'_, JournalEnd>> {
+        let end = lock(&self.end);
+        if end.ended {
+            let reason = "its journal was closed by this lock holder";
+            return Err(Error::conflict(self.stack.dir.path(), reason));
+        }
+        Ok(end)
     }
 
     fn check_follows(&self, frame: &Frame, end: &JournalEnd) -> Result<()> {
@@ -152,7 +173,7 @@ impl Owner {
     /// Starts a new segment, whose fence records the end of the current one.
     pub(crate) fn rotate(&self, tail: Tail, nonce: Nonce) -> Result<Tail> {
         self.check_open()?;
-        let mut end = lock(&self.end);
+        let mut end = self.open_end()?;
         let object = self.journal.object(&end.name.to_string());
         if tail != end.tail {
             let reason = format!("slot {} isn't the end of the journal", tail.next);
@@ -178,6 +199,7 @@ impl Owner {
             ..failure
         }))?;
         self.check_ownership_after_write()?;
+        lock(&self.compactor).push(segment.fence.clone());
         *end = JournalEnd::of(segment);
         Ok(end.tail)
     }
@@ -196,7 +218,8 @@ impl Owner {
     }
 
     /// Replaces the head that the caller read. Lineage, epoch and generation stay as they are, because only a takeover
-    /// or a removal may change them; a removed stack stays removed.
+    /// or a removal may change them; a removed stack stays removed. The compactions are those that this owner stored. After
+    /// a change that closes the journal, this owner appends nothing more.
     pub(crate) fn swap_head(&self, seen: &HeadVersion, changed: Head, nonce: Nonce) -> Result<SwapOutcome> {
         self.check_open()?;
         let head_lock = self.stack.lock_head(&self.holder)?;
@@ -211,9 +234,35 @@ impl Owner {
         head.generation = now.head.generation;
         head.removed |= now.head.removed;
         head.nonce = nonce;
+        head.compactions.clone_from(&now.head.compactions);
+        head.compactions.retain(|old| old.start == head.base.start);
+        if head.closed {
+            self.close_journal(&mut head);
+        }
+        lock(&self.closed_head).take();
         let seen = self.close_if_poisoned(self.stack.replace_head(head, &head_lock))?;
+        // Before the lock is released: another owner might store a compaction of the same name.
+        remove_replaced(&self.journal, &now.head, &seen.head);
+        lock(&self.compactor).drop_before(seen.head.base.start);
         *lock(&self.seen) = seen.clone();
+        *lock(&self.closed_head) = seen.head.closed.then_some(seen.head.nonce);
         Ok(SwapOutcome::Swapped(seen.head))
+    }
+
+    /// Prepares a head that marks the journal as closed. The caller holds `head.lock`.
+    fn close_journal(&self, head: &mut Head) {
+        // Waits for an append in progress, and excludes later ones before the head says that there are none.
+        let mut end = lock(&self.end);
+        let tail = head.watermark.map(|mark| Tail {
+            next: mark.slot.next(),
+            chain: mark.chain,
+        });
+        // Readers of a closed journal read nothing beyond the watermark.
+        head.closed = tail == Some(end.tail);
+        if head.closed {
+            end.ended = true;
+            head.compactions = lock(&self.compactor).store(&self.journal, head.base.start, end.name);
+        }
     }
 
     /// Marks the head as removed. The next epoch fences writers that still hold the old one.
@@ -286,7 +335,13 @@ impl Owner {
     /// Closes the owner and frees the writer lock.
     pub(crate) fn release(&self) {
         self.close(CloseReason::Failed("its lock was released".to_owned()));
-        drop(lock(&self.lock).take());
+        let Some(mut held) = lock(&self.lock).take() else {
+            return;
+        };
+        if let Some(nonce) = *lock(&self.closed_head) {
+            let generation = lock(&self.seen).head.generation;
+            held.leave_closed(&self.stack.dir, &lock_file(generation), nonce);
+        }
     }
 
     /// Closes the owner after a panic on one of its threads, which may have left a write half done.

@@ -1,13 +1,16 @@
 //! Reads the journal of a stack, without a lock where that is possible.
 
+use crate::compaction::{self, CompactedFrames, StoredCompaction};
 use crate::dir::Dir;
 use crate::error::WriteError;
 use crate::files::FileHandle;
-use crate::layout::{MAX_SEGMENT, SegmentName};
+use crate::layout::{MAX_SEGMENT, SegmentName, lock_file};
+use crate::lock::closed_head;
 use crate::segment::{Segment, examine_length};
 use crate::stack::{HeadVersion, Stack};
-use crate::walk::{WalkResult, WalkStart, walk};
-use state_core::backend::{Holder, JournalView};
+use crate::walk::{WalkResult, WalkStart, last_segment, walk};
+use state_core::backend::{Holder, JournalView, Tail};
+use state_core::head::Watermark;
 use state_core::{Epoch, Head, Result, Slot};
 
 /// How often a reader starts over after a head change before it takes `head.lock`.
@@ -60,59 +63,140 @@ fn view(head: Head, walked: WalkResult) -> JournalView {
 
 fn read_once(stack: &Stack, seen: &HeadVersion, from: Option<Slot>) -> Result<(WalkResult, Option<Epoch>)> {
     let journal = stack.journal()?;
-    let walked =
-        read_segments(&journal, &seen.head, seen.head.epoch, from).map_err(WriteError::into_read_error)?;
-    // The head's rename may not be durable yet. A reader must not return a state that a power failure could undo.
-    stack.dir.sync().map_err(WriteError::into_read_error)?;
-    let top = walked.last.as_ref().map(|(name, _)| name.epoch);
-    Ok((walked, top))
+    let head = &seen.head;
+    // A reader from another slot than the base reads the segments, and so checks them.
+    let compacted = match from {
+        Some(_) => None,
+        None => compaction::read(&journal, head)?,
+    };
+    let read = JournalFolder::list(&journal, head, head.epoch, from, compacted.as_ref())?;
+    let top = read.last_segment()?;
+    let walked = match compacted {
+        Some(compacted) if is_whole(head, compacted.tail, top) => WalkResult {
+            frames: compacted.frames,
+            tail: compacted.tail,
+            last: None,
+        },
+        compacted => {
+            let walked = read.segments().map_err(WriteError::into_read_error)?;
+            with_compacted(compacted, walked).0
+        }
+    };
+    // The head's rename may not be durable yet. A reader must not return a state that a power failure could undo. The lock
+    // holder that closed the journal has synced it, and left proof of that.
+    if !(head.closed && closed_head(&stack.dir, &lock_file(head.generation)) == Some(head.nonce)) {
+        stack.dir.sync().map_err(WriteError::into_read_error)?;
+    }
+    Ok((walked, top.map(|top| top.epoch)))
 }
 
-/// Lists and reads the segments, and makes the frames that were read durable. Frames up to the head's watermark are
-/// durable already: their owner synced each of them before it was acknowledged, and wrote the watermark later. So a
-/// reader of a closed journal syncs no segment, however many there are, and a reader beside a writer only the last ones.
-pub(crate) fn read_segments(
+/// Whether the head says that the journal was closed at this end. Until a takeover replaces the head, nothing follows. No tag
+/// covers the mark: in a forged one, the segment of a writer begins at this end, and is read.
+fn is_whole(head: &Head, tail: Tail, top: Option<SegmentName>) -> bool {
+    let is_closers = |top: SegmentName| top.epoch == head.epoch && top.slot < tail.next;
+    let is_end = |end: Watermark| end.slot.next() == tail.next && end.chain == tail.chain;
+    head.closed && head.watermark.is_some_and(is_end) && top.is_some_and(is_closers)
+}
+
+/// Reads the journal up to its end for a takeover, and makes it durable. Also returns the compaction that holds the first
+/// frames.
+pub(crate) fn read_to_end(
     journal: &Dir,
     head: &Head,
     newest: Epoch,
-    from: Option<Slot>,
-) -> Result<WalkResult, WriteError> {
-    let entries = journal.entries()?;
-    let names: Vec<_> = entries
-        .iter()
-        .filter_map(|name| SegmentName::parse(name))
-        .collect();
-    let start = WalkStart {
-        head,
-        from: from.unwrap_or(head.base.start),
-        newest,
-        folder: journal.path(),
+) -> Result<(WalkResult, Option<StoredCompaction>), WriteError> {
+    let compacted = compaction::read(journal, head)?;
+    let read = JournalFolder::list(journal, head, newest, None, compacted.as_ref())?;
+    let walked = read.segments()?;
+    Ok(with_compacted(compacted, walked))
+}
+
+/// Puts the frames of a compaction before those that were read from the segments after it.
+fn with_compacted(
+    compacted: Option<CompactedFrames>,
+    walked: WalkResult,
+) -> (WalkResult, Option<StoredCompaction>) {
+    let Some(CompactedFrames {
+        mut frames, stored, ..
+    }) = compacted
+    else {
+        return (walked, None);
     };
-    let mut files: Vec<(SegmentName, FileHandle)> = Vec::new();
-    let walked = walk(&start, &names, &mut |name| {
-        let file_name = name.to_string();
-        let object = journal.object(&file_name);
-        let examine = |file: &FileHandle, length| examine_length(&object, name, file, length);
-        let Some((bytes, file)) = journal.read_after(&file_name, MAX_SEGMENT, examine)? else {
-            return Ok(None);
-        };
-        files.push((name, file));
-        Ok(Some(Segment { name, object, bytes }))
-    })?;
-    let durable = head
-        .watermark
-        .map_or(Slot::ZERO, |watermark| watermark.slot.next());
-    // The files were read from the last one back, so the end of each is the start of the one before it in this list.
-    let mut end = walked.tail.next;
-    for (name, file) in &files {
-        if end <= durable {
-            break;
+    frames.extend(walked.frames);
+    (WalkResult { frames, ..walked }, Some(stored))
+}
+
+/// The segments in a journal's folder, and what is read of them.
+struct JournalFolder<'a> {
+    journal: &'a Dir,
+    names: Vec<SegmentName>,
+    start: WalkStart<'a>,
+}
+
+impl<'a> JournalFolder<'a> {
+    /// Lists the segments. Those of the frames that a compaction holds aren't read.
+    fn list(
+        journal: &'a Dir,
+        head: &'a Head,
+        newest: Epoch,
+        from: Option<Slot>,
+        compacted: Option<&CompactedFrames>,
+    ) -> Result<Self> {
+        let entries = journal.entries()?;
+        let resume = compacted.map(|compacted| compacted.tail);
+        Ok(Self {
+            journal,
+            names: entries
+                .iter()
+                .filter_map(|name| SegmentName::parse(name))
+                .collect(),
+            start: WalkStart {
+                head,
+                from: resume.map_or(from.unwrap_or(head.base.start), |end| end.next),
+                newest,
+                resume,
+                folder: journal.path(),
+            },
+        })
+    }
+
+    fn last_segment(&self) -> Result<Option<SegmentName>> {
+        last_segment(&self.start, &self.names)
+    }
+
+    /// Reads the segments, and makes the frames that were read durable. Frames up to the head's watermark are durable
+    /// already: their owner synced each of them before it was acknowledged, and wrote the watermark later. So a reader of
+    /// a closed journal syncs no segment, however many there are, and a reader beside a writer only the last ones.
+    fn segments(&self) -> Result<WalkResult, WriteError> {
+        let journal = self.journal;
+        let mut files: Vec<(SegmentName, FileHandle)> = Vec::new();
+        let walked = walk(&self.start, &self.names, &mut |name| {
+            let file_name = name.to_string();
+            let object = journal.object(&file_name);
+            let examine = |file: &FileHandle, length| examine_length(&object, name, file, length);
+            let Some((bytes, file)) = journal.read_after(&file_name, MAX_SEGMENT, examine)? else {
+                return Ok(None);
+            };
+            files.push((name, file));
+            Ok(Some(Segment { name, object, bytes }))
+        })?;
+        let durable = self
+            .start
+            .head
+            .watermark
+            .map_or(Slot::ZERO, |watermark| watermark.slot.next());
+        // The files were read from the last one back, so the end of each is the start of the one before it in this list.
+        let mut end = walked.tail.next;
+        for (name, file) in &files {
+            if end <= durable {
+                break;
+            }
+            journal.sync_file(&name.to_string(), file)?;
+            end = name.slot;
         }
-        journal.sync_file(&name.to_string(), file)?;
-        end = name.slot;
+        if walked.tail.next > durable {
+            journal.sync()?;
+        }
+        Ok(walked)
     }
-    if walked.tail.next > durable {
-        journal.sync()?;
-    }
-    Ok(walked)
 }

@@ -170,24 +170,36 @@ pub(crate) fn examine_length(object: &str, name: SegmentName, file: &FileHandle,
     if length <= 2 * MAX_FRAME {
         return Ok(());
     }
-    let mut at = if name.epoch == Epoch::ZERO {
+    let start = if name.epoch == Epoch::ZERO {
         ADOPTED_PREFIX as u64
     } else {
         0
     };
-    loop {
-        let header = read_header(file, at).map_err(|error| read_failed(object, error))?;
-        let frame = Frame::extent(&header) as u64;
-        if !Frame::header_anywhere(&header) || frame > length - at {
-            break;
-        }
-        at += frame;
-    }
+    let at = end_of_headers(file, start, length).map_err(|error| read_failed(object, error))?;
     if length - at <= MAX_FRAME {
         return Ok(());
     }
     let reason = format!("no frame begins here, and {} bytes follow", length - at);
     Err(Error::corrupt(object, at, reason))
+}
+
+/// Whether the first `length` bytes of a file can be allocated: they are few, or consist of frames as far as their headers
+/// say.
+pub(crate) fn is_plausible(file: &FileHandle, length: u64) -> std::io::Result<bool> {
+    Ok(length <= 2 * MAX_FRAME || end_of_headers(file, 0, length)? == length)
+}
+
+/// Returns the offset at which no header of a frame that ends within `length` begins, from `start` on.
+fn end_of_headers(file: &FileHandle, start: u64, length: u64) -> std::io::Result<u64> {
+    let mut at = start;
+    loop {
+        let header = read_header(file, at)?;
+        let frame = Frame::extent(&header) as u64;
+        if !Frame::header_anywhere(&header) || frame > length - at {
+            return Ok(at);
+        }
+        at += frame;
+    }
 }
 
 /// Reads the header of a frame; shorter at the end of the file.

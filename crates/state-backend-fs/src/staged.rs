@@ -28,6 +28,18 @@ pub(crate) struct StagedFile<'a> {
 impl<'a> StagedFile<'a> {
     /// Writes and syncs the file; `object` is its final path, for messages.
     pub(crate) fn write(dir: &'a Dir, object: &str, bytes: &[u8]) -> Result<Self, WriteError> {
+        let staged = Self::write_unsynced(dir, object, bytes)?;
+        if let Some(file) = &staged.file {
+            // Sync before the file gets its name: after a crash the name must never refer to missing bytes.
+            dir.meter()
+                .run(Call::Sync, object, || file.sync(SyncScope::All))
+                .map_err(|e| WriteError::sync_failed(object, e))?;
+        }
+        Ok(staged)
+    }
+
+    /// Writes a file whose bytes a crash may lose: its readers check a digest, and can do without it.
+    pub(crate) fn write_unsynced(dir: &'a Dir, object: &str, bytes: &[u8]) -> Result<Self, WriteError> {
         let (name, file) = fresh(dir, object)?;
         let mut staged = Self {
             dir,
@@ -37,14 +49,9 @@ impl<'a> StagedFile<'a> {
         };
         // The umask may have removed permission bits of the owner.
         file.restrict().map_err(|e| WriteError::not_applied(object, e))?;
-        let meter = dir.meter();
-        meter
+        dir.meter()
             .run(Call::Write(bytes.len()), object, || file.write_all_at(bytes, 0))
             .map_err(|e| WriteError::not_applied(object, e))?;
-        // Sync before the file gets its name: after a crash the name must never refer to missing bytes.
-        meter
-            .run(Call::Sync, object, || file.sync(SyncScope::All))
-            .map_err(|e| WriteError::sync_failed(object, e))?;
         staged.file = Some(file);
         Ok(staged)
     }

@@ -11,12 +11,13 @@
 //! each write and before it acknowledges. Every frame that it acknowledged was written before the head was replaced,
 //! and is read here.
 
+use crate::compaction::Compactor;
 use crate::dir::Dir;
 use crate::error::WriteError;
 use crate::files::FileHandle;
 use crate::layout::{SegmentName, lock_file};
 use crate::lock::LockFile;
-use crate::reader::read_segments;
+use crate::reader::read_to_end;
 use crate::stack::{HeadVersion, Stack};
 use crate::staged::StagedFile;
 use state_core::backend::{Acquire, Holder, Tail, next_epoch};
@@ -34,6 +35,7 @@ pub(crate) struct Takeover {
     pub(crate) journal: Dir,
     pub(crate) frames: Vec<Frame>,
     pub(crate) segment: NewSegment,
+    pub(crate) compactor: Compactor,
 }
 
 /// A new segment, open for appending.
@@ -141,7 +143,7 @@ fn fence(
     lock: LockFile,
 ) -> Result<Takeover, WriteError> {
     let journal = stack.journal()?;
-    let walked = read_segments(&journal, &seen.head, newest, None)?;
+    let (walked, stored) = read_to_end(&journal, &seen.head, newest)?;
     let previous = walked.last.map(|(_, previous)| previous);
     let segment = open_segment(
         &journal,
@@ -157,6 +159,7 @@ fn fence(
         lock,
         seen,
         journal,
+        compactor: Compactor::new(stored, &frames),
         frames,
         segment,
     })

@@ -1,6 +1,7 @@
 //! Tests on real files: stale writers, crashed processes, damaged files and failing calls.
 
 mod collecting;
+mod compacting;
 mod damage;
 mod failing;
 pub(crate) mod faults;

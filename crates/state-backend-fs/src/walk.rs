@@ -30,6 +30,8 @@ pub(crate) struct WalkStart<'a> {
     pub(crate) from: Slot,
     /// The latest epoch that a segment may have. A takeover passes the epoch before its own.
     pub(crate) newest: Epoch,
+    /// The end of the frames that were read from a compaction: the journal must pass this point. `from` is its slot.
+    pub(crate) resume: Option<Tail>,
     /// Path of the journal's folder, for messages.
     pub(crate) folder: &'a str,
 }
@@ -48,6 +50,14 @@ pub(crate) fn walk(
     names: &[SegmentName],
     load: &mut dyn FnMut(SegmentName) -> Result<Option<Segment>>,
 ) -> Result<WalkResult> {
+    match last_segment(start, names)? {
+        Some(top) => replay_forward(start, collect_back(start, top, load)?),
+        None => empty_journal(start),
+    }
+}
+
+/// Returns the last segment, whose epoch must fit the head; `None` if there is no segment.
+pub(crate) fn last_segment(start: &WalkStart<'_>, names: &[SegmentName]) -> Result<Option<SegmentName>> {
     if start.head.is_collected(start.from) {
         let object = format!("slot {} of {}", start.from, start.folder);
         return Err(Error::collected(
@@ -57,7 +67,7 @@ pub(crate) fn walk(
     }
     // A fenced writer may still have created a segment, but only of its older epoch: the greatest name is current.
     let Some(&top) = names.iter().max() else {
-        return empty_journal(start);
+        return Ok(None);
     };
     // A takeover replaces the head before it creates its segment. A segment of a later epoch than the head's thus means
     // that the head is an older version. Writing under the older head would fork the journal and reuse an epoch.
@@ -70,8 +80,7 @@ pub(crate) fn walk(
     }
     // An attacker who raises the epoch to the highest one would end fencing for good.
     require_epoch(format!("the head of {}", start.folder), top.epoch, start.newest)?;
-    let steps = collect_back(start, top, load)?;
-    replay_forward(start, steps)
+    Ok(Some(top))
 }
 
 fn empty_journal(start: &WalkStart<'_>) -> Result<WalkResult> {
@@ -198,7 +207,16 @@ fn check_anchors(
 ) -> Result<(Tail, Vec<Frame>)> {
     let anchors = ChainAnchors::of(start.head);
     let (mut tail, mut at) = (before, 0);
-    let pass = |tail, at| anchors.pass(tail).map_err(|reason| segment.corrupt(at, reason));
+    let pass = |tail: Tail, at| match start.resume {
+        Some(end) if end.next == tail.next && end.chain != tail.chain => {
+            let reason = format!(
+                "the chain before slot {} differs from the one in the compaction",
+                end.next
+            );
+            Err(segment.corrupt(at, reason))
+        }
+        _ => anchors.pass(tail).map_err(|reason| segment.corrupt(at, reason)),
+    };
     // A checkpoint rotates the segment, so its base lies at the start of a segment, before the first frame.
     pass(tail, at)?;
     for frame in &frames {
@@ -214,6 +232,13 @@ fn check_anchors(
 /// Checks that the journal reaches every slot that the head refers to.
 fn finish(start: &WalkStart<'_>, tail: Tail, object: &str, at: u64) -> Result<()> {
     let reached = ChainAnchors::of(start.head).finish(tail);
+    let reached = reached.and_then(|()| match start.resume {
+        Some(end) if end.next > tail.next => Err(format!(
+            "the journal was truncated: it ends before slot {}, but a compaction ends before slot {}",
+            tail.next, end.next
+        )),
+        _ => Ok(()),
+    });
     reached.map_err(|reason| Error::corrupt(object, at, reason))
 }
 

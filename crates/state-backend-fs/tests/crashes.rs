@@ -5,8 +5,11 @@
 
 use bytes::Bytes;
 use state_backend_fs::FsBackend;
-use state_backend_fs::testkit::{CrashPoint, SimulatedFs};
-use state_core::backend::{Acquire, Acquired, Holder, NamePointer, NameTarget, ObjectKind, ObjectName, Tail};
+use state_backend_fs::testkit::{CrashImage, CrashPoint, SimulatedFs};
+use state_core::backend::{
+    Acquire, Acquired, Holder, JournalView, NamePointer, NameTarget, ObjectKind, ObjectName, Tail,
+};
+use state_core::head::Watermark;
 use state_core::journal::FrameKind;
 use state_core::{Backend, Epoch, Frame, Head, Lineage, Nonce, Slot};
 use std::collections::{BTreeSet, HashSet};
@@ -73,6 +76,8 @@ struct Progress {
     attempted: Option<Bytes>,
     object: bool,
     swapped: bool,
+    /// The end of the journal at the last clean close.
+    closed: Option<Slot>,
 }
 
 /// A script that runs on a machine, and its progress at each mark.
@@ -104,7 +109,28 @@ impl Script {
         }
     }
 
-    /// Creates a stack, appends, makes a checkpoint; a second owner breaks the lock, appends and closes.
+    /// Closes the journal, which extends the compaction, and releases the lock.
+    async fn close(&mut self, owner: &Acquired, tail: Tail) {
+        let slot = Slot(tail.next.get() - 1);
+        let chain = tail.chain;
+        let change = |head: &mut Head| {
+            head.watermark = Some(Watermark { slot, chain });
+            head.closed = true;
+            Ok(())
+        };
+        let number = u8::try_from(tail.next.get()).unwrap();
+        owner
+            .writer
+            .swap_head(nonce(100 + number), &change)
+            .await
+            .unwrap();
+        self.achieve(|progress| progress.closed = Some(slot));
+        owner.writer.release().await.unwrap();
+        self.achieve(|_| {});
+    }
+
+    /// Creates a stack, appends, makes a checkpoint; a second owner breaks the lock, appends and closes, and a third one
+    /// extends the compaction of the second.
     async fn run(&mut self) {
         self.achieve(|_| {});
         let store = self.machine.open(ROOT).unwrap();
@@ -136,9 +162,16 @@ impl Script {
         let second = other.acquire(head().lineage, &breaking).await.unwrap();
         self.achieve(|progress| progress.epoch = 2);
         let tail = self.append(&second, second.tail, LENGTHS[2]).await;
-        self.append(&second, tail, LENGTHS[0]).await;
-        second.writer.release().await.unwrap();
-        self.achieve(|_| {});
+        let tail = self.append(&second, tail, LENGTHS[0]).await;
+        self.close(&second, tail).await;
+
+        let third = store
+            .acquire(head().lineage, &request("third", None))
+            .await
+            .unwrap();
+        self.achieve(|progress| progress.epoch = 3);
+        let tail = self.append(&third, third.tail, LENGTHS[1]).await;
+        self.close(&third, tail).await;
     }
 }
 
@@ -180,11 +213,21 @@ async fn check(machine: &SimulatedFs, progress: &Progress) -> Result<(), String>
     if head_before.epoch < Epoch(progress.epoch) || progress.swapped && head_before.floor != Slot(1) {
         return Err(format!("the head is older than acknowledged: {head_before:?}"));
     }
+    let closed = head_before.watermark.map(|watermark| watermark.slot);
+    if closed < progress.closed {
+        return Err(format!("the head has lost its watermark: {head_before:?}"));
+    }
     let view = store
         .read_journal(head().lineage, Some(Slot(0)))
         .await
         .map_err(|e| e.to_string())?;
     check_frames(&view.frames, progress)?;
+    // From the base on, a reader takes the frames of the compaction, if that survived.
+    let tip = store
+        .read_journal(head().lineage, None)
+        .await
+        .map_err(|e| e.to_string())?;
+    equal("frames from the base on", &data(&tip.frames), &data(&view.frames))?;
     let next = store
         .acquire(head().lineage, &request("next", None))
         .await
@@ -194,7 +237,7 @@ async fn check(machine: &SimulatedFs, progress: &Progress) -> Result<(), String>
     next.writer.append(&more).await.map_err(|e| e.to_string())?;
     next.writer.release().await.map_err(|e| e.to_string())?;
     let view = store
-        .read_journal(head().lineage, Some(Slot(0)))
+        .read_journal(head().lineage, None)
         .await
         .map_err(|e| e.to_string())?;
     equal(
@@ -242,17 +285,42 @@ fn equal<T: PartialEq + Debug>(what: &str, found: &T, expected: &T) -> Result<()
     Err(shown)
 }
 
+/// What a reader returned that made no sync: no crash may undo it.
+async fn read_without_sync(point: &CrashPoint) -> Option<JournalView> {
+    // Without a lost change, the disk is the one that a process sees at this moment.
+    let images = point.images(SECTORS[0], SEED);
+    let machine = images.into_iter().find(CrashImage::is_complete)?.mount();
+    machine.record();
+    let store = machine.open(ROOT).ok()?;
+    let view = store.read_journal(head().lineage, None).await.ok()?;
+    let operations = machine.crash_points();
+    let syncs = operations.iter().any(|point| point.operation.starts_with("sync"));
+    (!syncs).then_some(view)
+}
+
+async fn check_still_there(machine: &SimulatedFs, read: &JournalView) -> Result<(), String> {
+    let store = machine.open(ROOT).map_err(|e| e.to_string())?;
+    let view = store.read_journal(head().lineage, None).await;
+    let view = view.map_err(|e| e.to_string())?;
+    equal("the head that a reader returned", &view.head, &read.head)?;
+    equal("the frames that a reader returned", &view.frames, &read.frames)
+}
+
 /// The distinct disks that were checked, up to the first failure.
 #[derive(Default)]
 struct Checked {
     images: HashSet<u64>,
     /// The same disk is another case if more operations were acknowledged.
     cases: HashSet<(u64, u64)>,
+    /// How many moments had a reader that made no sync.
+    unsynced_reads: u64,
 }
 
 impl Checked {
     /// Checks all disks that a crash at this point may leave.
     async fn check(&mut self, point: &CrashPoint, progress: &Progress, nested: bool) -> Result<(), String> {
+        let read = read_without_sync(point).await;
+        self.unsynced_reads += u64::from(read.is_some());
         for sector in SECTORS {
             for image in point.images(sector, SEED) {
                 let digest = image.digest();
@@ -264,6 +332,9 @@ impl Checked {
                 let machine = image.mount();
                 let recovering = machine.copy();
                 let failed = |reason: String| format!("{context}: {reason}");
+                if let Some(read) = &read {
+                    check_still_there(&machine, read).await.map_err(failed)?;
+                }
                 check(&machine, progress).await.map_err(failed)?;
                 if nested && self.cases.len().is_multiple_of(NESTED) {
                     Box::pin(self.check_recovery(&recovering, progress))
@@ -313,6 +384,7 @@ async fn no_crash_loses_acknowledged_operations() {
         "the crashes are spread over the script: {marks:?}"
     );
     assert!(states > 500, "only {states} distinct states");
+    assert!(checked.unsynced_reads > 5, "readers always synced");
 }
 
 #[tokio::test]

@@ -5,7 +5,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 /// The classes of files that are damaged. The class of a file is the file's name without its extension, or the name of
-/// a folder above the file. Lock files are excluded, because they are empty in a closed store.
+/// a folder above the file. Lock files are excluded, because their content is no part of a state.
 pub(super) const CLASSES: [&str; 7] = [
     "format",
     "names",

@@ -68,6 +68,11 @@ impl CrashImage {
         self.disk.digest()
     }
 
+    /// Whether the crash lost no change: the disk is the one that a process saw before it.
+    pub fn is_complete(&self) -> bool {
+        self.lost.is_empty()
+    }
+
     /// Restarts the machine with this disk: no lock is held, no file is open.
     pub fn mount(self) -> SimulatedFs {
         SimulatedFs::on(self.disk)

@@ -45,6 +45,7 @@ fn walked(segments: &[Segment]) -> ErrorKind {
         head: &head,
         from: Slot::ZERO,
         newest: Epoch(1),
+        resume: None,
         folder: "journal",
     };
     let names: Vec<_> = segments.iter().map(|segment| segment.name).collect();

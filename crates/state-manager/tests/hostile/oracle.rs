@@ -8,7 +8,7 @@ use crate::disk::Disk;
 use crate::excuses::{Excuses, is_of_former_key, is_tail_unseen, is_unread_log};
 use crate::queries::{OTHER_STACK, other_stack};
 use crate::scenario::{COLLEAGUE, MALLORY, Run, Scenario};
-use crate::written::{contains, frames_of_rotations, made, revision, was_signed};
+use crate::written::{compactions, contains, frames_of_rotations, made, revision, was_appended, was_signed};
 use state_core::head::SealingPolicy;
 use state_core::journal::FrameKind;
 use state_core::testkit::hostile::forgeries::MARKER;
@@ -333,9 +333,42 @@ impl Oracle {
         own: &BTreeSet<Digest>,
         broken: &mut Vec<String>,
     ) {
+        let was_signed = |frame: &Frame| was_signed(scenario, lineage, run, frame);
+        self.check_frames(scenario, &store.frames(lineage), own, &was_signed, broken);
+        // A compaction repeats frames from the client's memory. There is no excuse for a damaged one among them.
+        for frames in compactions(lineage, run) {
+            self.check_frames(scenario, &frames, own, &|_| false, broken);
+            let is_new =
+                |frame: &&Frame| frame.kind() == FrameKind::Data && !self.chains.contains(frame.chain());
+            // The attacker signs with a lost key, and a client without memory can't know that the key was lost.
+            let has_lost_key = |frame: &Frame| {
+                let id = frame.key_id().filter(|id| scenario.keys.honest(*id).is_none());
+                let key = id.and_then(|id| scenario.keys.any(id));
+                key.is_some_and(|key| frame.is_authentic(&*key))
+            };
+            for frame in frames.iter().map(|(_, frame)| frame).filter(is_new) {
+                if !was_appended(lineage, run, frame) && !has_lost_key(frame) {
+                    broken.push(format!(
+                        "the compaction has frame {}, which the client didn't append",
+                        frame.slot()
+                    ));
+                }
+            }
+        }
+    }
+
+    /// Checks one list of frames: see [`Self::check_journal`]. `is_excused` tells whether a frame that looks forged is none.
+    fn check_frames(
+        &self,
+        scenario: &Scenario,
+        frames: &[(Digest, Frame)],
+        own: &BTreeSet<Digest>,
+        is_excused: &dyn Fn(&Frame) -> bool,
+        broken: &mut Vec<String>,
+    ) {
         let mut forged: Option<&Frame> = None;
         let mut end = None;
-        for (before, frame) in &store.frames(lineage) {
+        for (before, frame) in frames {
             // Where the chain breaks, earlier frames lie before the base: the client trusts the base by the digest in
             // the head and doesn't read them, so a forged frame there doesn't count.
             if end.replace(*frame.chain()) != Some(*before) {
@@ -348,7 +381,7 @@ impl Oracle {
                 if contains(frame.payload(), MARKER) {
                     broken.push(format!("forged content is signed in frame {}", frame.slot()));
                 }
-                if let Some(forged) = forged.filter(|forged| !was_signed(scenario, lineage, run, forged)) {
+                if let Some(forged) = forged.filter(|forged| !is_excused(forged)) {
                     broken.push(format!(
                         "frame {} signs the forged frame {}",
                         frame.slot(),

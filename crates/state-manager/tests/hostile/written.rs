@@ -3,7 +3,7 @@
 use crate::scenario::{Run, Scenario};
 use state_core::testkit::hostile::StoreImage;
 use state_core::testkit::hostile::forgeries::MARKER;
-use state_core::{Digest, Frame, Lineage, RevisionId, UpdateKind, UpdateResult};
+use state_core::{Digest, Enveloped, Frame, Head, Lineage, RevisionId, UpdateKind, UpdateResult};
 use std::collections::BTreeSet;
 
 /// Whether bytes contain a text.
@@ -11,13 +11,27 @@ pub(crate) fn contains(bytes: &[u8], text: &str) -> bool {
     String::from_utf8_lossy(bytes).contains(text)
 }
 
+/// Whether an object of a journal is a compaction in files, which repeats the frames of the segments.
+fn is_compaction(object: &str) -> bool {
+    object.to_ascii_lowercase().ends_with(".frames")
+}
+
 /// The revisions of all frames that the client wrote in this run.
 pub(crate) fn made(scenario: &Scenario, run: &Run) -> BTreeSet<RevisionId> {
     let mut revisions = BTreeSet::new();
+    // A damaged segment may end, for a reader, before the frames that the client appended to it. The client repeats them
+    // in the compaction.
+    for (_, frame) in compactions(scenario.lineage, run).into_iter().flatten() {
+        let key = frame.key_id().and_then(|id| scenario.keys.honest(id));
+        let is_signed = key.is_some_and(|key| frame.is_authentic(&*key));
+        if is_signed && was_appended(scenario.lineage, run, &frame) {
+            revisions.extend(revision(frame.payload(), frame.chain()));
+        }
+    }
     for object in run.attacker.objects() {
         let is_segment = object.to_ascii_lowercase().ends_with(".log");
         for bytes in run.attacker.versions(&object).into_iter().flatten() {
-            if !object.contains("/journal/") {
+            if !object.contains("/journal/") || is_compaction(&object) {
                 continue;
             }
             if is_segment {
@@ -59,6 +73,47 @@ pub(crate) fn was_signed(scenario: &Scenario, lineage: Lineage, run: &Run, frame
     })
 }
 
+/// The frames of each compaction in files that a head of the client names, with the chain before each. The client wrote such
+/// a file: its digest is computed from the frames that the client read and appended, so a file that the attacker changed
+/// meanwhile has another one.
+pub(crate) fn compactions(lineage: Lineage, run: &Run) -> Vec<Vec<(Digest, Frame)>> {
+    let path = format!("stacks/{lineage}/head.json");
+    let heads = run.attacker.versions(&path).into_iter().flatten().skip(1);
+    let mut found: Vec<(Digest, Vec<(Digest, Frame)>)> = Vec::new();
+    for bytes in heads {
+        let Ok(head) = Head::decode(&path, &bytes) else {
+            continue;
+        };
+        for named in &head.compactions {
+            let object = format!("stacks/{lineage}/journal/{:020}.frames", named.start.get());
+            let versions = run.attacker.versions(&object).into_iter().flatten();
+            let mut written = versions.filter_map(|content| {
+                let length = usize::try_from(named.length).ok()?;
+                (length <= content.len()).then(|| content.slice(..length))
+            });
+            let is_known = found.iter().any(|(digest, _)| *digest == named.digest);
+            let written = written.find(|content| Digest::of(content) == named.digest);
+            if let Some(content) = written.filter(|_| !is_known) {
+                let image = StoreImage::new([(path.clone(), bytes.clone()), (object, content)]);
+                found.push((named.digest, image.compacted_frames(lineage)));
+            }
+        }
+    }
+    found.into_iter().map(|(_, frames)| frames).collect()
+}
+
+/// Whether the client wrote exactly the bytes of this frame to a segment in this run.
+pub(crate) fn was_appended(lineage: Lineage, run: &Run, frame: &Frame) -> bool {
+    let folder = format!("stacks/{lineage}/journal/");
+    let objects = run.attacker.objects().into_iter();
+    let mut segments = objects.filter(|object| object.starts_with(&folder) && !is_compaction(object));
+    segments.any(|object| {
+        let mut versions = run.attacker.versions(&object).into_iter().flatten();
+        let bytes = frame.bytes();
+        versions.any(|content| content.windows(bytes.len()).any(|window| window == bytes))
+    })
+}
+
 /// The chain digests of the frames with which the client began a key rotation in this run, or ended one that an earlier
 /// writer left open. If the attacker shows a client without memory an earlier stage, the client tags such a frame with
 /// the key of that stage, which the attacker may hold too. The oracle must not take this frame for a forgery of the
@@ -67,7 +122,7 @@ pub(crate) fn frames_of_rotations(scenario: &Scenario, run: &Run) -> BTreeSet<Di
     let folder = format!("stacks/{}/journal/", scenario.lineage);
     let mut written = BTreeSet::new();
     for object in run.attacker.objects() {
-        if !object.starts_with(&folder) {
+        if !object.starts_with(&folder) || is_compaction(&object) {
             continue;
         }
         for bytes in run.attacker.versions(&object).into_iter().flatten() {

@@ -10,6 +10,8 @@ mod client_locks;
 mod collecting;
 #[cfg(feature = "fs")]
 mod copying;
+#[cfg(feature = "fs")]
+mod counted_files;
 mod counted_pages;
 mod crypters;
 mod edits;

@@ -4,7 +4,7 @@ use super::{Bench, Verdict, after, ensure, ensure_fails};
 use crate::backend::{Acquired, JournalView, Tail};
 use crate::counter::Slot;
 use crate::error::{ErrorKind, Result};
-use crate::head::{Base, Watermark};
+use crate::head::{Base, Head, Watermark};
 use crate::id::Lineage;
 use crate::journal::{Frame, FrameKind, ParsedFrame, genesis};
 
@@ -232,23 +232,27 @@ pub async fn journal_that_ends_before_its_watermark_is_corrupt(bench: &Bench<'_>
     )
 }
 
+/// Marks the journal as closed at its end.
+async fn close(bench: &Bench<'_>, held: &Acquired, tail: Tail) -> Result<Head> {
+    let watermark = Watermark {
+        slot: Slot(tail.next.get() - 1),
+        chain: tail.chain,
+    };
+    let closed = |head: &mut Head| {
+        head.watermark = Some(watermark);
+        head.closed = true;
+        Ok(())
+    };
+    held.writer.swap_head(bench.nonce(), &closed).await
+}
+
 /// The head's mark of a closed journal lets readers end at the watermark. It hides no frame that was acknowledged, and
 /// a takeover clears it.
 pub async fn closed_journal_hides_no_acknowledged_frame(bench: &Bench<'_>) -> Verdict {
     let lineage = bench.stack().await?;
     let held = bench.acquire(lineage, "anna").await?;
     let (_, tail) = append_some(bench, &held, 3).await?;
-    let watermark = Watermark {
-        slot: Slot(tail.next.get() - 1),
-        chain: tail.chain,
-    };
-    held.writer
-        .swap_head(bench.nonce(), &|head| {
-            head.watermark = Some(watermark);
-            head.closed = true;
-            Ok(())
-        })
-        .await?;
+    close(bench, &held, tail).await?;
     let closed = bench.backend.read_journal(lineage, None).await?;
     ensure_whole(&closed)?;
     ensure(closed.tail == tail, "a reader of a closed journal misses frames")?;
@@ -275,5 +279,21 @@ pub async fn closed_journal_hides_no_acknowledged_frame(bench: &Bench<'_>) -> Ve
         !view.head.closed,
         "a takeover leaves the mark of a closed journal",
     )?;
-    Ok(next.writer.release().await?)
+    next.writer.release().await?;
+    // A close may store frames a second time. Readers from the base on may take those, readers of the history don't.
+    for who in ["carla", "dora"] {
+        let held = bench.acquire(lineage, who).await?;
+        let (_, tail) = append_some(bench, &held, 2).await?;
+        close(bench, &held, tail).await?;
+        held.writer.release().await?;
+        let tip = bench.backend.read_journal(lineage, None).await?;
+        let history = bench.backend.read_journal(lineage, Some(Slot::ZERO)).await?;
+        ensure_whole(&tip)?;
+        ensure(tip.tail == tail, "a reader of a closed journal misses frames")?;
+        ensure(
+            tip.frames == history.frames,
+            "a reader of a closed journal and a reader of its history see different frames",
+        )?;
+    }
+    Ok(())
 }

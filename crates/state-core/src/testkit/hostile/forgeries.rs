@@ -153,6 +153,18 @@ impl Rows {
                 }
             }
         }
+        for (name, change) in CHANGES.iter().filter(|(name, _)| IN_COMPACTIONS.contains(name)) {
+            for tag in self.tags() {
+                let name = format!("{name} only in the compaction, {}, head adapted", tag.name());
+                self.add(StoredKind::Journal, name, move |store, _, loot| {
+                    let Some(mut journal) = StoredJournal::read(store, loot) else {
+                        return Vec::new();
+                    };
+                    change(&mut journal);
+                    journal.edits_of_compaction(store, loot, tag)
+                });
+            }
+        }
     }
 
     /// The tags that the attacker can give to a forged frame.
@@ -310,6 +322,13 @@ fn edit(journal: &mut StoredJournal, from_the_end: usize) {
         journal.frames[at] = journal.planted(at);
     }
 }
+
+/// The changes of a journal that are also made only in a compaction, while the segments stay as they are.
+const IN_COMPACTIONS: [&str; 3] = [
+    "last frame dropped",
+    "last frame edited",
+    "invented frame appended",
+];
 
 type JournalForgery = (&'static str, fn(&mut StoredJournal));
 

@@ -12,7 +12,7 @@ pub(super) fn frames(store: &StoreImage, lineage: Lineage) -> Vec<(String, Diges
     for (object, bytes) in store.below(&folder(lineage)) {
         let name = object.rsplit('/').next().unwrap_or_default();
         let is_segment = name.ends_with(".log");
-        // A compaction object repeats frames that also exist as single objects.
+        // A compaction repeats frames that also exist as single objects or in segments: see `compacted`.
         if name.len() > 20 && !is_segment {
             continue;
         }
@@ -30,6 +30,41 @@ pub(super) fn frames(store: &StoreImage, lineage: Lineage) -> Vec<(String, Diges
         } else if let Some(fence) = fence.filter(|_| is_segment || last != slot) {
             chain = fence.chain;
         }
+        let mut offset = 0;
+        while let ParsedFrame::Frame(frame) = Frame::parse(bytes, offset, &chain) {
+            offset += frame.bytes().len();
+            let before = std::mem::replace(&mut chain, *frame.chain());
+            frames.push((object.to_owned(), before, frame));
+        }
+    }
+    frames
+}
+
+/// Whether a path is that of a compaction in a file system.
+pub(super) fn is_compaction(object: &str) -> bool {
+    object.contains("/journal/") && object.to_ascii_lowercase().ends_with(".frames")
+}
+
+/// Returns the frames that the compactions of a file system hold, as [`frames`] does for the journal. The length in the
+/// head isn't regarded: bytes beyond it don't count for readers, but this process wrote them too.
+pub(super) fn compacted(store: &StoreImage, lineage: Lineage) -> Vec<(String, Digest, Frame)> {
+    let (mut frames, head) = (Vec::new(), store.head(lineage));
+    let folder = folder(lineage);
+    for (object, bytes) in store.below(&folder).filter(|(object, _)| is_compaction(object)) {
+        let start = object[folder.len()..]
+            .get(..20)
+            .and_then(|slot| slot.parse().ok());
+        let base = head.iter().flat_map(Head::bases);
+        let base = base
+            .map(|(_, base)| base)
+            .find(|base| Some(base.start) == start.map(Slot));
+        // A base in the middle of a segment, which only a copied stack has, begins without a fence.
+        let fence = Frame::unverified_payload(bytes).and_then(fence);
+        let mut chain = match (base, fence) {
+            (_, Some(fence)) => fence.chain,
+            (Some(base), None) => base.chain,
+            (None, None) => continue,
+        };
         let mut offset = 0;
         while let ParsedFrame::Frame(frame) = Frame::parse(bytes, offset, &chain) {
             offset += frame.bytes().len();

@@ -52,6 +52,12 @@ impl StoreImage {
         frames.map(|(_, before, frame)| (before, frame)).collect()
     }
 
+    /// The frames that the compactions of a stack in a file system repeat, as [`Self::frames`] returns those of the journal.
+    pub fn compacted_frames(&self, lineage: Lineage) -> Vec<(Digest, Frame)> {
+        let frames = super::frames::compacted(self, lineage).into_iter();
+        frames.map(|(_, before, frame)| (before, frame)).collect()
+    }
+
     /// The image after these edits.
     #[must_use]
     pub fn with(&self, edits: &[Edit]) -> Self {

@@ -1,11 +1,12 @@
 //! Forged journals: a forgery changes frames, and recomputes the chain, the fences and the head. It can't compute the
 //! tags of frames and head, which need the data key.
 
-use super::frames::{fence, folder, frames};
+use super::frames::{fence, folder, frames, is_compaction};
 use super::image::head_of;
 use super::loot::{Loot, MARKER};
 use super::{Edit, StoreImage};
 use crate::digest::KeyId;
+use crate::head::Compaction;
 use crate::journal::{Frame, FrameKind, Previous, decode_records, encode_records};
 use crate::sealing::{MacKey, Tag, TagDomain};
 use crate::{
@@ -132,7 +133,7 @@ impl StoredJournal {
     }
 
     /// Returns the edits that turn the stored journal into this one. With `is_head_adapted`, the head is forged too,
-    /// and refers to the new chain.
+    /// and refers to the new chain; in a file system also to a compaction of the forged frames.
     pub(super) fn edits(
         &self,
         store: &StoreImage,
@@ -140,33 +141,68 @@ impl StoredJournal {
         tag: ForgedTag,
         is_head_adapted: bool,
     ) -> Vec<Edit> {
-        let (written, ends) = self.encode(loot, tag);
+        let mut encoded = self.encode(loot, tag);
+        let mut head = store.head(self.lineage).filter(|_| is_head_adapted);
+        if let Some(head) = &mut head {
+            adapt(head, &encoded.ends);
+            let compaction = self.compact(store, head, &encoded.frames);
+            encoded.written.extend(compaction);
+        }
         let is_of_journal = |object: &str| object.len() > folder(self.lineage).len();
         let mut edits: Vec<Edit> = store
             .below(&folder(self.lineage))
-            .filter(|(object, _)| is_of_journal(object) && !written.contains_key(*object))
+            .filter(|(object, _)| is_of_journal(object) && !encoded.written.contains_key(*object))
             .map(|(object, _)| Edit::delete(object))
             .collect();
         edits.extend(
-            written
+            encoded
+                .written
                 .into_iter()
                 .map(|(object, bytes)| Edit::put(object, bytes)),
         );
-        if let Some(mut head) = store.head(self.lineage).filter(|_| is_head_adapted) {
-            adapt(&mut head, &ends);
-            edits.push(Edit::put(head_of(self.lineage), head.encode()));
-        }
+        edits.extend(head.map(|head| Edit::put(head_of(self.lineage), head.encode())));
         edits
     }
 
-    /// Encodes the journal. Returns its objects by path, and a map from the chain after each stored frame to the slot
-    /// and the chain of the frame in this journal.
-    fn encode(
-        &self,
-        loot: &Loot,
-        tag: ForgedTag,
-    ) -> (BTreeMap<String, Bytes>, BTreeMap<Digest, (Slot, Digest)>) {
+    /// Returns the edits that put this journal only into the compaction of a file system, and adapt the head. The segments
+    /// stay as they are.
+    pub(super) fn edits_of_compaction(&self, store: &StoreImage, loot: &Loot, tag: ForgedTag) -> Vec<Edit> {
+        let encoded = self.encode(loot, tag);
+        let Some(mut head) = store.head(self.lineage) else {
+            return Vec::new();
+        };
+        adapt(&mut head, &encoded.ends);
+        let Some((object, bytes)) = self.compact(store, &mut head, &encoded.frames) else {
+            return Vec::new();
+        };
+        vec![
+            Edit::put(object, bytes),
+            Edit::put(head_of(self.lineage), head.encode()),
+        ]
+    }
+
+    /// Names a compaction of all frames from the base on in a head, and returns its path and content. Returns `None` if the
+    /// store has no such file.
+    fn compact(&self, store: &StoreImage, head: &mut Head, frames: &[Frame]) -> Option<(String, Bytes)> {
+        let folder = folder(self.lineage);
+        store.below(&folder).find(|(object, _)| is_compaction(object))?;
+        let start = head.base.start;
+        let frames: Vec<&Frame> = frames.iter().filter(|frame| frame.slot() >= start).collect();
+        let end = frames.last()?.slot().next();
+        let bytes: Vec<u8> = frames.iter().flat_map(|frame| frame.bytes().to_vec()).collect();
+        head.compactions = vec![Compaction {
+            start,
+            end,
+            digest: Digest::of(&bytes),
+            length: bytes.len() as u64,
+        }];
+        Some((format!("{folder}{:020}.frames", start.get()), bytes.into()))
+    }
+
+    /// Encodes the journal.
+    fn encode(&self, loot: &Loot, tag: ForgedTag) -> EncodedJournal {
         let (mut slot, mut chain) = self.start;
+        let mut frames = Vec::new();
         let (mut written, mut ends) = (BTreeMap::<String, Vec<u8>>::new(), BTreeMap::new());
         let mut last: Option<(String, String)> = None;
         for draft in &self.frames {
@@ -206,10 +242,24 @@ impl StoredJournal {
                 .extend_from_slice(frame.bytes());
             last = Some((draft.object.clone(), object));
             slot = slot.next();
+            frames.push(frame);
         }
         let written = written.into_iter().map(|(object, bytes)| (object, bytes.into()));
-        (written.collect(), ends)
+        EncodedJournal {
+            written: written.collect(),
+            ends,
+            frames,
+        }
     }
+}
+
+/// A forged journal as the attacker stores it.
+struct EncodedJournal {
+    /// The segments or the slots, by their path.
+    written: BTreeMap<String, Bytes>,
+    /// From the chain after each stored frame to the slot and the chain of the frame in this journal.
+    ends: BTreeMap<Digest, (Slot, Digest)>,
+    frames: Vec<Frame>,
 }
 
 /// Returns a frame that can follow the end of any update: it repeats the last start of an update, and marks the stack
@@ -246,7 +296,7 @@ fn replaced(payload: &[u8], author: &str) -> Vec<u8> {
 }
 
 /// Makes all bases and the watermark of a head refer to the forged journal. `ends` is the map that
-/// [`StoredJournal::encode`] returns. A watermark at a deleted frame is removed.
+/// [`EncodedJournal`] has. A watermark at a deleted frame is removed.
 fn adapt(head: &mut Head, ends: &BTreeMap<Digest, (Slot, Digest)>) {
     let adapt_base = |base: &mut Base| {
         if let Some((slot, chain)) = ends.get(&base.chain) {
