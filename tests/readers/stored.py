@@ -96,7 +96,8 @@ SHAPES = {
         "lineage=uuid digest-algorithm=text base=BASE epoch=number generation=number name=text policy=text "
         "floor=number nonce=uuid",
         "rev-base=BASE history=HISTORY moving-to=MOVING removed=bool client-lock=CLIENTLOCK key-id=hex keys=KEYS "
-        "collection=COLLECTION compactions=[COMPACTION] closed=bool watermark=WATERMARK copied-from=text tag=digest",
+        "collection=COLLECTION compactions=[COMPACTION] closed=bool watermark=WATERMARK closed-state=CLOSEDSTATE copied-from=text "
+        "tag=digest",
     ),
     "BASE": ("start=number chain=digest", "snapshot=SNAPSHOTREF"),
     "HISTORY": ("", "index=INDEX pages=[PAGE]"),
@@ -110,6 +111,7 @@ SHAPES = {
     "COLLECTION": ("base=BASE serial=number since=text", "forgotten=[revision]"),
     "COMPACTION": ("start=number end=number digest=digest length=number", ""),
     "WATERMARK": ("slot=number chain=digest", ""),
+    "CLOSEDSTATE": ("slot=number revision=revision updated=text resources=number", ""),
     "FENCE": ("chain=digest holder=any", "previous=PREVIOUS"),
     "PREVIOUS": ("segment=text length=number last-slot=number", ""),
     "HISTORYPAGE": ("nonce=uuid revisions=[DOCUMENT]", ""),

@@ -82,12 +82,26 @@ fn read_once(stack: &Stack, seen: &HeadVersion, from: Option<Slot>) -> Result<(W
             with_compacted(compacted, walked).0
         }
     };
-    // The head's rename may not be durable yet. A reader must not return a state that a power failure could undo. The lock
-    // holder that closed the journal has synced it, and left proof of that.
-    if !(head.closed && closed_head(&stack.dir, &lock_file(head.generation)) == Some(head.nonce)) {
-        stack.dir.sync().map_err(WriteError::into_read_error)?;
-    }
+    make_durable(stack, head)?;
     Ok((walked, top.map(|top| top.epoch)))
+}
+
+/// Reads the head. Durable if it describes a closed journal: then a reader relies on it alone.
+pub(crate) fn read_head(stack: &Stack) -> Result<Head> {
+    let head = stack.head()?.head;
+    if head.closed {
+        make_durable(stack, &head)?;
+    }
+    Ok(head)
+}
+
+/// Makes a head durable that was read. Its rename may not be yet, and a reader must not return a state that a power
+/// failure could undo. The lock holder that closed the journal has synced it, and left proof of that.
+fn make_durable(stack: &Stack, head: &Head) -> Result<()> {
+    if head.closed && closed_head(&stack.dir, &lock_file(head.generation)) == Some(head.nonce) {
+        return Ok(());
+    }
+    stack.dir.sync().map_err(WriteError::into_read_error)
 }
 
 /// Whether the head says that the journal was closed at this end. Until a takeover replaces the head, nothing follows. No tag

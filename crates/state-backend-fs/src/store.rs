@@ -9,7 +9,7 @@ use crate::layout::{FORMAT, LAYOUT, Layout, MAX_DOCUMENT, MAX_OBJECT, NAMES, STA
 use crate::lock::LockFile;
 use crate::names;
 use crate::owner::Owner;
-use crate::reader::read_journal;
+use crate::reader::{read_head, read_journal};
 use crate::stack::Stack;
 use crate::store_check::examine;
 use crate::takeover::take_over;
@@ -209,7 +209,7 @@ impl Backend for FsBackend {
     }
 
     async fn read_head(&self, lineage: Lineage) -> Result<Head> {
-        self.with_stack(lineage, |stack| Ok(stack.head()?.head)).await
+        self.with_stack(lineage, |stack| read_head(&stack)).await
     }
 
     async fn read(&self, lineage: Lineage, name: &ObjectName) -> Result<Bytes> {

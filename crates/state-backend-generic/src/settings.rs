@@ -21,7 +21,8 @@ pub struct Settings {
     /// The time limit of one operation on the store (such as a read or a swap of one key), including its retries and
     /// the requests that settle unknown outcomes. 30 seconds by default.
     pub retry_timeout: Duration,
-    /// The number of concurrent requests of one call of the backend. 16 by default.
+    /// The number of concurrent requests of one call of the backend; four times as many for name pointers, which are small.
+    /// 16 by default.
     pub concurrency: usize,
     /// The clock for pauses between retries. The default clock doesn't wait, which suits a local store.
     pub clock: Arc<dyn Clock>,

@@ -439,7 +439,7 @@ pub(crate) fn spool_folder() -> Option<PathBuf> {
 
 /// The error for a missing stack, with a suggestion of a similar name.
 pub(crate) async fn no_stack(stacks: &Stacks, name: &StackName) -> CliError {
-    let names = stacks.names().await.unwrap_or_default();
+    let names = stacks.pointer_names().await.unwrap_or_default();
     let names: Vec<_> = names.iter().map(StackName::short).collect();
     let listing = "list stacks with `statectl stack ls`";
     let otherwise = match stacks.expectations().is_default() {

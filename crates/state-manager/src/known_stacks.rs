@@ -58,6 +58,10 @@ pub struct StackPin {
     /// The slot of the watermark in the head, which the head's tag covers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub closed: Option<Slot>,
+    /// Digest of the head that was last authenticated with the data key. A head with the same bytes is known without
+    /// the key, for as long as the rest of this pin describes it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub head: Option<Digest>,
     /// The slot after the last frame of the journal.
     #[serde(default)]
     pub next: Slot,

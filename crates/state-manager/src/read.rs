@@ -15,7 +15,9 @@
 //! | `history` | revisions, their documents and contents |
 //! | `revision_spec` | resolves revision specifications such as `@-` |
 //! | `name_memory` | checks that a name still leads to the stack that this client remembers |
-//! | `blame`, `verify`, `logs`, `outputs`, `names` | the queries of the same names |
+//! | `blame`, `verify`, `logs`, `outputs` | the queries of the same names |
+//! | `names` | resolves a name to its stack, and accepts a stack anew |
+//! | `stack_list` | the names and the summaries of all stacks |
 //! | `sealing_changes` | reports changes of recipients and policy |
 //! | `rollback_guard` | moves between stacks that a rollback would revert in this stack but not in the other one |
 
@@ -35,6 +37,7 @@ pub(crate) mod retrying;
 pub(crate) mod revision_spec;
 pub(crate) mod rollback_guard;
 pub(crate) mod sealing_changes;
+pub(crate) mod stack_list;
 mod stored;
 pub(crate) mod tip;
 mod trail;

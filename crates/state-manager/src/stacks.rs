@@ -22,7 +22,8 @@ use crate::lock;
 #[cfg(feature = "testkit")]
 use crate::objects::history_page::PageLimits;
 use crate::read::lookup::{self, Lookup, Wanted};
-use crate::read::names::{self, PresentStack, StackSummary};
+use crate::read::names::{self, PresentStack};
+use crate::read::stack_list::{self, StackSummary};
 use crate::read::outputs::{self, PublishedOutputs};
 use crate::read::view::View;
 use crate::session::Session;
@@ -211,7 +212,17 @@ impl Stacks {
     /// # Errors
     /// `Corrupt` when a pointer or a head is damaged.
     pub async fn names(&self) -> Result<Vec<StackName>> {
-        Box::pin(names::names(&self.context)).await
+        Box::pin(stack_list::names(&self.context)).await
+    }
+
+    /// The names of all stacks as the name pointers say, sorted: one request a stack, for the completion of a command
+    /// line. During a rename the stack has two of them, and the name of a stack whose removal was interrupted may be among
+    /// them.
+    ///
+    /// # Errors
+    /// `Corrupt` when a pointer is damaged.
+    pub async fn pointer_names(&self) -> Result<Vec<StackName>> {
+        Box::pin(stack_list::pointer_names(&self.context)).await
     }
 
     /// All stacks, sorted by name.
@@ -219,7 +230,7 @@ impl Stacks {
     /// # Errors
     /// `Corrupt` when one of the stacks is damaged: the error names it.
     pub async fn list(&self) -> Result<Vec<StackSummary>> {
-        Box::pin(names::summaries(&self.context)).await
+        Box::pin(stack_list::summaries(&self.context)).await
     }
 
     /// The stack with this name; none if it doesn't exist.

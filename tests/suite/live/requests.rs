@@ -8,9 +8,12 @@ mod report;
 use super::proxy::CountingProxy;
 use super::servers;
 use client::{Client, behind_proxy};
-use limits::{AFTER_CRASH, FIRST_CONTACT, FIRST_USE, READS, UP_AT_ONCE, UP_SLOW, WRITES};
+use limits::{
+    AFTER_CRASH, FIRST_CONTACT, FIRST_USE, LISTS, MANY_STACKS, READS, UP_AT_ONCE, UP_SLOW, WRITES,
+};
 use std::fmt::Write;
 use std::process::Stdio;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 /// The environment variable with the numbers of sessions after which commands are measured, separated by commas.
@@ -92,6 +95,39 @@ fn store_is_probed_and_made_in_at_most_25_rounds() {
         let (proxy, server) = behind_proxy(server);
         let excess = Client::new(&proxy, &server).measure(&FIRST_USE, 0);
         excess.into_iter().collect()
+    });
+}
+
+#[test]
+fn list_of_stacks_costs_two_requests_a_stack() {
+    on_each_server(|server| {
+        let (proxy, server) = behind_proxy(server);
+        let client = Client::new(&proxy, &server);
+        client.run(&["init"]);
+        client.program(&program(1, |_| "{ kind: 'random:id', inputs: { bytes: 4 } }".to_owned()));
+        make_stacks(&client);
+        let listed = client.run(&["stack", "ls"]).out;
+        assert_eq!(listed.matches("stack-").count(), MANY_STACKS, "{listed}");
+        LISTS.iter().filter_map(|limit| client.measure(limit, 0)).collect()
+    });
+}
+
+/// Deploys the program to many stacks, some at a time.
+fn make_stacks(client: &Client<'_>) {
+    let next = AtomicUsize::new(0);
+    let work = || {
+        loop {
+            let number = next.fetch_add(1, Ordering::Relaxed);
+            if number >= MANY_STACKS {
+                break;
+            }
+            client.run(&["up", "--yes", "--stack", &format!("stack-{number}")]);
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(work);
+        }
     });
 }
 

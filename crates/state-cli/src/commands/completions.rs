@@ -113,7 +113,7 @@ async fn find(context: &Context, kind: Words) -> Result<Vec<String>, CliError> {
     }
     Ok(match kind {
         Words::Stacks => {
-            let names = context.store.open().await?.names().await?;
+            let names = context.store.open().await?.pointer_names().await?;
             names.iter().map(StackName::short).collect()
         }
         Words::Addresses => {

@@ -80,6 +80,9 @@ pub struct Head {
     /// End of the journal at the last clean close. If the journal ends before this point, it was truncated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub watermark: Option<Watermark>,
+    /// The state at the last clean close, for lists of stacks. Ignored if it belongs to another slot than the watermark.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub closed_state: Option<ClosedState>,
     /// URL of the store from which the stack was copied, for information only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub copied_from: Option<String>,
@@ -133,6 +136,7 @@ impl Head {
             compactions: Vec::new(),
             closed: false,
             watermark: None,
+            closed_state: None,
             copied_from: None,
             tag: None,
             nonce,
@@ -147,6 +151,13 @@ impl Head {
         std::iter::once(("the base", &self.base))
             .chain(rev_base)
             .chain(floor)
+    }
+
+    /// The watermark and the state there, if the journal is closed and ends at the watermark.
+    pub fn closed_at(&self) -> Option<(Watermark, &ClosedState)> {
+        let watermark = self.watermark.filter(|_| self.closed)?;
+        let state = self.closed_state.as_ref()?;
+        (state.slot == watermark.slot).then_some((watermark, state))
     }
 
     /// Whether the journal can't be read from this slot on, because a collection may have deleted the frame in this
@@ -374,6 +385,21 @@ pub struct Watermark {
     pub slot: Slot,
     /// Digest chain after that frame.
     pub chain: Digest,
+}
+
+/// The state at the watermark, as a list of stacks shows it. A session that closes the journal writes it only if the
+/// state has no open update, no pending operation and no pending move, and is reliable.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct ClosedState {
+    /// Slot of the watermark that was written with this state.
+    pub slot: Slot,
+    /// The current revision.
+    pub revision: RevisionId,
+    /// Time of the last change, in UTC.
+    pub updated: Timestamp,
+    /// Number of resources.
+    pub resources: u64,
 }
 
 #[cfg(test)]

@@ -34,7 +34,7 @@ pub(crate) use frames::{checkpoints, document, rebases};
 pub(crate) use history::{
     HistoryPages, check_earlier_frames, documents_in_journal, latest_pages, page, pages,
 };
-pub(crate) use name::{ResolvedName, UncheckedName, leading_to, named};
+pub(crate) use name::{ResolvedName, UncheckedName, leading_to, named, named_by_known};
 pub(crate) use named_objects::{ReadSnapshots, detached, log, snapshots};
 pub(crate) use outputs::outputs;
 pub(crate) use session_head::SessionHead;
@@ -42,9 +42,10 @@ pub(crate) use spooled::spooled;
 pub(crate) use value::{Authenticated, Sealed};
 
 use crate::context::{StackContext, StoreContext};
-use crate::keys::position::{AuthenticatedEnd, StackPosition};
+use crate::keys::position::{self, AuthenticatedEnd, StackPosition};
 use crate::keys::proof::Proof;
 use crate::keys::{pinned_key, wrapped};
+use crate::known_stacks::StackPin;
 use state_core::backend::{JournalView, Tail};
 use state_core::journal::FrameKind;
 use state_core::sealing::StackKey;
@@ -77,6 +78,14 @@ impl UncheckedHead {
     /// The context of the stack that the head describes.
     pub(crate) fn stack(&self, store: &StoreContext) -> StackContext {
         store.stack(self.0.name.clone(), self.0.lineage)
+    }
+
+    /// The head, if this client authenticated it before: it has the same bytes as the head that was pinned with the data
+    /// key that it names. Its key isn't opened.
+    pub(crate) fn known(&self, pin: &StackPin) -> Option<Authenticated<Head>> {
+        let key = pin.key.filter(|key| self.0.key_id == Some(*key))?;
+        let is_known = pin.head == Some(position::identity(&self.0));
+        is_known.then(|| Authenticated::new(self.0.clone(), Proof::Mac(key)))
     }
 
     /// Unwraps the data key that the head names, so that authenticating the head sends no request. Errors are ignored

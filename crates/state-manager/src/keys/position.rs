@@ -5,13 +5,15 @@ use crate::keys::proof::Proof;
 use crate::known_stacks::{SealingPin, StackPin};
 use state_core::backend::Tail;
 use state_core::journal::{Frame, FrameKind};
-use state_core::{Base, Digest, Epoch, Head, RevisionId, Serial, Slot, State};
+use state_core::{Base, Digest, Enveloped, Epoch, Head, RevisionId, Serial, Slot, State};
 
 /// A position of a stack. The epoch, the serial, the watermark and the end of the journal never decrease. On a sealed
 /// stack, the data key authenticates all of them except the epoch.
 #[derive(Debug)]
 pub(crate) struct StackPosition<'a> {
     pub(crate) proof: Proof,
+    /// Identity of the head, see [`identity`].
+    pub(crate) head: Digest,
     /// Policy and recipients in the head.
     pub(crate) sealing: SealingPin,
     pub(crate) epoch: Epoch,
@@ -59,6 +61,11 @@ impl AuthenticatedEnd {
     }
 }
 
+/// The digest of a head with all its fields, also those that its tag doesn't cover.
+pub(crate) fn identity(head: &Head) -> Digest {
+    Digest::of(&head.encode())
+}
+
 /// Whether a journal continues the one that this client saw.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Continuity {
@@ -86,6 +93,7 @@ impl StackPosition<'_> {
     ) -> Self {
         Self {
             proof,
+            head: identity(head),
             sealing: SealingPin::of(head),
             epoch: head.epoch,
             serial,
@@ -127,6 +135,8 @@ impl StackPosition<'_> {
             serial: self.serial,
             revision: self.revision.clone(),
             closed: self.closed.max(before.closed),
+            // A plain head proves itself: reading it costs no key.
+            head: key.map(|_| self.head),
             next,
             chain,
             announced: match key {
@@ -138,6 +148,24 @@ impl StackPosition<'_> {
                 .renaming_to
                 .filter(|to| self.sealing.name.as_ref() != Some(to)),
         })
+    }
+
+    /// Whether this position of a closed journal is the pinned one, with nothing left to report. Another session may have
+    /// written a fence without data since: neither the epoch nor a fence at the end is pinned, see [`Self::to_pin`].
+    pub(crate) fn is_pinned_as(&self, pinned: &StackPin) -> bool {
+        let Some(own) = self.to_pin(Some(pinned)) else {
+            return false;
+        };
+        let is_same_end = pinned.next == own.next && pinned.chain == own.chain;
+        !pinned.unopened
+            && pinned.unreported_since.is_none()
+            && pinned.key == own.key
+            && pinned.sealing == own.sealing
+            && pinned.serial == own.serial
+            && pinned.revision == own.revision
+            && pinned.closed == self.closed
+            && pinned.epoch <= own.epoch
+            && (is_same_end || pinned.next < own.next)
     }
 
     /// Whether this position lies before the pinned one.

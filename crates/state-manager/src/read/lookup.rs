@@ -20,7 +20,7 @@ use crate::read::name_memory::{self, Believed};
 use crate::read::names::Pointer;
 use crate::read::stored::UncheckedJournal;
 use crate::read::view::View;
-use crate::read::{names, open, view};
+use crate::read::{names, open, stack_list, view};
 use futures_util::future::{Either, join, join3, select};
 use state_core::{Error, ErrorKind, Head, Lineage, Result, StackName};
 use std::pin::pin;
@@ -117,7 +117,7 @@ async fn general(store: &StoreContext, wanted: Wanted<'_>, pointer: Pointer) -> 
         let found = names::find_after(store, name, pointer).await?;
         return Ok(found.map_or(Lookup::None, Lookup::Found));
     }
-    let mut names = names::names(store).await?;
+    let mut names = stack_list::names(store).await?;
     names.sort();
     match &*names {
         [] => Ok(Lookup::None),

@@ -1,6 +1,5 @@
-//! The stacks of a store by name: lists them, and resolves a name to a stack.
+//! Resolves a name to a stack, and accepts a stack in place of the remembered one.
 
-use crate::client_lock;
 use crate::context::{StackContext, StoreContext};
 use crate::keys::authenticate::{self, ResolvedName, UncheckedHead, UncheckedName};
 use crate::keys::trust;
@@ -9,46 +8,8 @@ use crate::read::history_floor::ATTEMPTS;
 use crate::read::name_memory::Believed;
 use crate::read::{name_memory, outputs, stored, view};
 use crate::standing::Authenticity;
-use futures_util::future::join;
-use futures_util::{StreamExt, TryStreamExt, stream};
-use serde::Serialize;
-use state_core::backend::{ClientLock, Holder, LockStatus};
-use state_core::{
-    Error, ErrorKind, Invalidation, KeyId, Lineage, Result, RevisionId, Serial, StackName, Timestamp,
-};
+use state_core::{Error, ErrorKind, KeyId, Lineage, Result, RevisionId, Serial, StackName};
 use std::sync::Arc;
-
-/// The number of stacks that a list reads at a time. Each one is a whole state in memory.
-const CONCURRENT_STACKS: usize = 16;
-
-/// The summary of a stack in a list of stacks.
-#[derive(Clone, Debug, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub struct StackSummary {
-    /// Name of the stack.
-    pub name: StackName,
-    /// Lineage of the stack.
-    pub lineage: Lineage,
-    /// Number of resources in the state.
-    pub entries: usize,
-    /// Current revision; none when nothing was committed.
-    #[serde(rename = "revision")]
-    pub current: Option<RevisionId>,
-    /// Time of the last change.
-    pub updated: Option<Timestamp>,
-    /// Holder of the writer lock.
-    pub holder: Option<Holder>,
-    /// Client lock of the stack; none if there is none or it has expired.
-    pub client_lock: Option<ClientLock>,
-    /// Whether an update is open.
-    pub update_open: bool,
-    /// Number of pending operations plus pending moves of resources to this stack.
-    pub pending: usize,
-    /// Whether the state is known to match the real resources.
-    pub reliable: bool,
-    /// The mark of an update that left the whole state unreliable, with its time; none if there is no such mark.
-    pub invalidated: Option<Invalidation>,
-}
 
 /// The stack with this name; none if it doesn't exist. A new name is remembered when the stack is opened: a name from a
 /// head that turns out to be an older one must not replace the remembered name.
@@ -112,21 +73,22 @@ pub(crate) async fn find_after(
 /// `Distrusted` when a pointer wasn't written by a holder of the stack's key, or contradicts the stack's head.
 pub(crate) async fn resolve(store: &StoreContext, name: &StackName) -> Result<Option<ResolvedName>> {
     let pointer = UncheckedName::read(store.backend(), name).await?;
-    resolve_from(store, name, pointer).await
+    resolve_from(store, name, pointer, None).await
 }
 
-/// As [`resolve`], from a pointer that was read already.
-async fn resolve_from(
+/// As [`resolve`], from a pointer that was read already, and perhaps the head to which it leads, which was read after it.
+pub(crate) async fn resolve_from(
     store: &StoreContext,
     name: &StackName,
     mut pointer: Option<UncheckedName>,
+    mut head: Option<UncheckedHead>,
 ) -> Result<Option<ResolvedName>> {
     for _ in 1..ATTEMPTS {
         let Some(found) = &pointer else {
             return Ok(None);
         };
         let pin = trust::pin(store, found.subject()).await?;
-        let refused = match authenticate::named(store, found).await {
+        let refused = match authenticate::named(store, found, head.take()).await {
             Ok(named) => return Ok(Some(named)),
             Err(error) if error.kind() == ErrorKind::Distrusted => error,
             Err(error) => return Err(error),
@@ -140,7 +102,7 @@ async fn resolve_from(
         pointer = again;
     }
     match &pointer {
-        Some(found) => authenticate::named(store, found).await.map(Some),
+        Some(found) => authenticate::named(store, found, None).await.map(Some),
         None => Ok(None),
     }
 }
@@ -157,6 +119,31 @@ pub(crate) async fn bound_head(store: &StoreContext, name: &StackName) -> Result
         Some(pointer) => bound(store, &pointer).await,
         None => Ok(None),
     }
+}
+
+/// The head to which a name pointer leads, without a check of the pointer; none if the stack was removed or has another
+/// name. A pointer alone is not sufficient, because a rename swaps pointer and head in two steps.
+pub(crate) async fn bound(store: &StoreContext, pointer: &UncheckedName) -> Result<Option<UncheckedHead>> {
+    let Some(lineage) = pointer.lineage() else {
+        return Ok(None);
+    };
+    let head = UncheckedHead::read(store, lineage).await;
+    let head = head.map_err(|error| match error {
+        // The head is written before its pointer, so a pointer without a head means damage.
+        Error::NotFound { object } => {
+            Error::corrupt(object, 0, "a name points to this stack, but its head is missing")
+        }
+        other => other,
+    })?;
+    if head.is_removed() {
+        // Anyone with write access can set the mark, so on a sealed stack the head's tag must be valid.
+        let stack = store.stack(pointer.name().clone(), lineage);
+        stored::head(&stack).await?;
+        return Ok(None);
+    }
+    let is_named = head.name().folded() == pointer.name().folded();
+    let is_bound = is_named || head.is_moving_to(pointer);
+    Ok(is_bound.then_some(head))
 }
 
 /// A stack as a client without memory reads it, for a user who compares it with what their client remembers.
@@ -290,125 +277,3 @@ fn accepted(found: &PresentStack, fresh: Option<StackPin>, before: Option<&Stack
     now
 }
 
-/// All stacks, sorted by name. At least one of them must meet the caller's expectations, which name a single stack.
-pub(crate) async fn summaries(store: &StoreContext) -> Result<Vec<StackSummary>> {
-    // The caller's expectations apply to one stack, so the others' names are looked up without them.
-    let listed = StoreContext {
-        expectations: Arc::default(),
-        ..store.clone()
-    };
-    let pointers = UncheckedName::list(store.backend()).await?.into_iter();
-    let listed_ref = &listed;
-    let resolved = pointers.map(|pointer| async move {
-        let name = pointer.name().clone();
-        let found = Box::pin(resolve_from(listed_ref, &name, Some(pointer))).await?;
-        let found = found.and_then(|name| name.stack);
-        // During a rename two pointers lead to the stack, which still has one name.
-        Ok::<_, Error>(found.filter(|stack| stack.name().folded() == name.folded()))
-    });
-    let resolved = stream::iter(resolved.collect::<Vec<_>>()).buffered(CONCURRENT_STACKS);
-    let stacks: Vec<Option<StackContext>> = resolved.try_collect().await?;
-    let stacks: Vec<StackContext> = stacks.into_iter().flatten().collect();
-    // A name that this client doesn't know yet isn't remembered: the user only saw it in a list.
-    for stack in &stacks {
-        name_memory::check(&listed, stack.name(), Some(stack.lineage())).await?;
-    }
-    let names: Vec<_> = stacks.iter().map(|stack| stack.name().clone()).collect();
-    name_memory::check_absent(store, &names).await?;
-    let mut summaries = Vec::new();
-    let mut others = Vec::new();
-    let summarized = stacks.into_iter().map(|stack| async move {
-        // Without expectations, the stack that was looked up is the one to read: its key is unwrapped already.
-        let expected = match store.expectations.is_default() {
-            true => stack.clone(),
-            false => store.stack(stack.name().clone(), stack.lineage()),
-        };
-        let summary = Box::pin(summary(&expected)).await;
-        (stack, expected, summary)
-    });
-    let mut summarized = stream::iter(summarized.collect::<Vec<_>>()).buffered(CONCURRENT_STACKS);
-    while let Some((stack, expected, summary)) = summarized.next().await {
-        match summary {
-            Err(error @ (Error::Conflict { .. } | Error::Distrusted { .. }))
-                if !expected.expectations().is_default() =>
-            {
-                others.push((stack, error));
-            }
-            listed => summaries.push(listed?),
-        }
-    }
-    if summaries.is_empty()
-        && let Some((_, error)) = others.pop()
-    {
-        return Err(error);
-    }
-    // These stacks are shown beside the expected one.
-    for (stack, _) in others {
-        summaries.push(summary(&stack).await?);
-    }
-    summaries.sort_by(|one, other| one.name.cmp(&other.name));
-    Ok(summaries)
-}
-
-/// The names of all stacks, as their heads spell them.
-pub(crate) async fn names(store: &StoreContext) -> Result<Vec<StackName>> {
-    // The pointers aren't authenticated: that would open the key of every stack, and only the stack that the caller
-    // chooses matters.
-    let pointers = UncheckedName::list(store.backend()).await?.into_iter();
-    let heads = pointers.map(|pointer| async move {
-        let head = Box::pin(bound(store, &pointer)).await?;
-        let named = head.filter(|head| head.name().folded() == pointer.name().folded());
-        Ok::<_, Error>(named.map(|head| head.name().clone()))
-    });
-    let heads = stream::iter(heads.collect::<Vec<_>>()).buffered(CONCURRENT_STACKS);
-    let names: Vec<Option<StackName>> = heads.try_collect().await?;
-    let names: Vec<StackName> = names.into_iter().flatten().collect();
-    name_memory::check_absent(store, &names).await?;
-    Ok(names)
-}
-
-/// The head to which a name pointer leads, without a check of the pointer; none if the stack was removed or has another
-/// name. A pointer alone is not sufficient, because a rename swaps pointer and head in two steps.
-async fn bound(store: &StoreContext, pointer: &UncheckedName) -> Result<Option<UncheckedHead>> {
-    let Some(lineage) = pointer.lineage() else {
-        return Ok(None);
-    };
-    let head = UncheckedHead::read(store, lineage).await;
-    let head = head.map_err(|error| match error {
-        // The head is written before its pointer, so a pointer without a head means damage.
-        Error::NotFound { object } => {
-            Error::corrupt(object, 0, "a name points to this stack, but its head is missing")
-        }
-        other => other,
-    })?;
-    if head.is_removed() {
-        // Anyone with write access can set the mark, so on a sealed stack the head's tag must be valid.
-        let stack = store.stack(pointer.name().clone(), lineage);
-        stored::head(&stack).await?;
-        return Ok(None);
-    }
-    let is_named = head.name().folded() == pointer.name().folded();
-    let is_bound = is_named || head.is_moving_to(pointer);
-    Ok(is_bound.then_some(head))
-}
-
-async fn summary(stack: &StackContext) -> Result<StackSummary> {
-    let status = stack.backend().lock_status(stack.lineage());
-    let (tip, status) = join(view::tip(stack), status).await;
-    let (tip, LockStatus { holder, .. }) = (tip?, status?);
-    let now = stack.now();
-    let client_lock = tip.head.client_lock.clone();
-    Ok(StackSummary {
-        name: stack.name().clone(),
-        lineage: stack.lineage(),
-        entries: tip.state.len(),
-        current: tip.state.current().cloned(),
-        updated: tip.moment().cloned(),
-        holder,
-        client_lock: client_lock.filter(|lock| client_lock::holds(lock, &now)),
-        update_open: tip.update_open(),
-        pending: tip.state.pending().count() + tip.state.incoming().count(),
-        reliable: tip.is_reliable(),
-        invalidated: tip.state.invalidated().cloned(),
-    })
-}

@@ -16,7 +16,7 @@ use crate::write::queue::{Published, error_after};
 use crate::write::session_history::SessionHistory;
 use bytes::Bytes;
 use state_core::backend::{HeadChange, Tail};
-use state_core::head::Watermark;
+use state_core::head::{ClosedState, Watermark};
 use state_core::journal::{CompletionReason, LogRef, Record, UpdateEnd};
 use state_core::state::LoadedSnapshots;
 use state_core::{
@@ -104,6 +104,11 @@ impl LockedStack {
         // end.
         let published = self.published.borrow();
         (Arc::clone(&published.state), published.tail)
+    }
+
+    /// Time of the last update end; empty if there is none.
+    pub(super) fn updated(&self) -> Timestamp {
+        self.published.borrow().updated.clone()
     }
 
     pub(crate) fn entropy(&self) -> &dyn Entropy {
@@ -339,8 +344,10 @@ impl LockedStack {
         // the store. The pin is written before the head. A crash between the two leaves a pin whose journal end is already
         // durable.
         self.remember_end(&head, tail).await;
+        let closed_state = closed_state(&self.state(), self.updated(), watermark);
         let change = |head: &mut Head| {
             head.watermark = Some(watermark);
+            head.closed_state.clone_from(&closed_state);
             head.closed = true;
             Ok(())
         };
@@ -393,6 +400,21 @@ impl LockedStack {
         }
         Error::closed(self.stack.object(), "its session has ended: lock the stack again")
     }
+}
+
+/// The state at the end of a session's journal, for lists of stacks. None if a list shows more of it: an open update,
+/// pending operations and moves, or an unreliable state.
+fn closed_state(state: &State, updated: Timestamp, watermark: Watermark) -> Option<ClosedState> {
+    let is_settled = state.update().is_none() && state.is_reliable();
+    let revision = state
+        .current()
+        .filter(|_| is_settled && !updated.as_str().is_empty())?;
+    Some(ClosedState {
+        slot: watermark.slot,
+        revision: revision.clone(),
+        updated,
+        resources: state.len() as u64,
+    })
 }
 
 /// The watermark at the end of a journal; none if the journal is empty.

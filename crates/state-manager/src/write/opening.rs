@@ -22,7 +22,7 @@ use crate::write::session_history::SessionHistory;
 use state_core::backend::{Acquire, JournalView, ObjectKind, ObjectName, Tail};
 use state_core::head::SealingPolicy;
 use state_core::mutation::StackOutputs;
-use state_core::{Epoch, Head, Result, Serial, State, UpdateResult, Writer};
+use state_core::{Epoch, Head, Result, Serial, State, Timestamp, UpdateResult, Writer};
 use std::sync::Arc;
 use tokio::sync::{mpsc, watch};
 
@@ -107,6 +107,8 @@ struct SessionStart {
     head: Arc<SessionHead>,
     state: State,
     tail: Tail,
+    /// Time of the last update end; empty if there is none.
+    updated: Timestamp,
     /// The revisions of the journal from the head's base on, oldest first.
     revisions: Vec<RevisionDocument>,
     /// Size in bytes of the journal from the head's base on, which decides when the next checkpoint is due.
@@ -138,6 +140,7 @@ impl SessionStart {
         let (publish, published) = watch::channel(Published {
             state: Arc::new(self.state),
             tail: self.tail,
+            updated: self.updated,
             failure: None,
         });
         let queue = Queue {
@@ -204,6 +207,7 @@ pub(crate) fn continue_under(
         head: Arc::new(SessionHead::new(before.stack.object(), opened)),
         state: state.clone(),
         tail,
+        updated: before.updated(),
         revisions: Vec::new(),
         journal_bytes: 0,
         opened: None,
@@ -251,6 +255,7 @@ async fn check(
         seal,
         state: State::clone(&replayed.state),
         tail: journal.tail,
+        updated: replayed.moment.clone(),
         revisions: replayed
             .revisions
             .iter()

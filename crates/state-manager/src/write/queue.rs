@@ -13,12 +13,13 @@
 
 pub(crate) mod batch;
 
+use crate::read::replay;
 use crate::write::checkpointer::Checkpointer;
 use batch::{Batch, Request};
 use state_core::backend::Tail;
-use state_core::journal::{Frame, FrameKind};
+use state_core::journal::{Frame, FrameKind, Record};
 use state_core::sealing::StackKey;
-use state_core::{Entropy, Error, Nonce, Result, State, Writer};
+use state_core::{Entropy, Error, Nonce, Result, State, Timestamp, Writer};
 use std::sync::Arc;
 use tokio::sync::{mpsc, oneshot, watch};
 
@@ -31,6 +32,8 @@ pub(crate) struct Published {
     pub(crate) state: Arc<State>,
     /// The end of the journal after that batch.
     pub(crate) tail: Tail,
+    /// Time of the last update end; empty if there is none.
+    pub(crate) updated: Timestamp,
     /// The error that stopped the queue; none while it runs.
     pub(crate) failure: Option<Arc<Error>>,
 }
@@ -181,6 +184,10 @@ impl Queue {
             chain: *frame.chain(),
         };
         let ending = sending.take_ending();
+        let updated = match &ending {
+            Some(Record::UpdateEnd(end)) => replay::moment(end).clone(),
+            _ => self.published.borrow().updated.clone(),
+        };
         self.checkpointer.appended(&frame, ending, sending.state());
         let state = Arc::new(sending.state().clone());
         // Order matters: the new state is published before jobs are acknowledged, so that a caller that reads the state
@@ -188,6 +195,7 @@ impl Queue {
         self.published.send_replace(Published {
             state,
             tail: self.tail,
+            updated,
             failure: None,
         });
         sending.acknowledge(revision.as_ref());

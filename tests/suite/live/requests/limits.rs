@@ -72,5 +72,15 @@ pub(super) const UP_AT_ONCE: Limit = limit("up of 100", &["up", "--yes"], 70, AN
 /// A deployment of 100 resources whose provider calls take 0.2 to 3 seconds: 1.1 requests a step, and 25.
 pub(super) const UP_SLOW: Limit = limit("up of 100, slow calls", &["up", "--yes"], 110 + 25, ANY);
 
+/// The lists of a store with [`MANY_STACKS`] sealed stacks that this client knows: a pointer and a head a stack; the
+/// completion of a name reads the pointers alone.
+pub(super) const LISTS: &[Limit] = &[
+    limit("stack ls of 100", &["stack", "ls"], 205, 6),
+    limit("names of 100 stacks", &["__words", "stacks"], 105, 6),
+];
+
+/// Number of stacks in the lists.
+pub(super) const MANY_STACKS: usize = 100;
+
 /// The first use of a store, with its probe.
 pub(super) const FIRST_USE: Limit = limit("init", &["init"], 150, 25);

@@ -15,6 +15,7 @@ use super::{Authenticated, OpenedHead, UncheckedHead, open_head};
 use crate::context::{StackContext, StoreContext};
 use crate::keys::proof::Proof;
 use crate::keys::wrapped;
+use crate::known_stacks::StackPin;
 use state_core::backend::{NamePointer, NameTarget};
 use state_core::head::PendingRename;
 use state_core::sealing::StackKey;
@@ -78,19 +79,29 @@ impl UncheckedName {
 pub(crate) struct ResolvedName {
     pub(crate) pointer: Authenticated<NamePointer>,
     /// The stack that has the name, as its head spells the name; none if it gave the name up. Its key is unwrapped
-    /// already.
+    /// already, unless the head was known.
     pub(crate) stack: Option<StackContext>,
+    /// The head that authenticates the pointer; none if it is missing.
+    pub(crate) head: Option<Authenticated<Head>>,
 }
 
-/// Authenticates a pointer by the head of its stack.
+/// Authenticates a pointer by the head of its stack, which is read unless the caller has read it after the pointer.
 ///
 /// # Errors
 /// `Distrusted` if the pointer wasn't written by a holder of the stack's key, or contradicts the stack's head.
 /// `Corrupt` if the pointer leads to a stack whose head is missing.
-pub(crate) async fn named(store: &StoreContext, unchecked: &UncheckedName) -> Result<ResolvedName> {
+pub(crate) async fn named(
+    store: &StoreContext,
+    unchecked: &UncheckedName,
+    head: Option<UncheckedHead>,
+) -> Result<ResolvedName> {
     let UncheckedName(pointer) = unchecked;
     let lineage = pointer.subject();
-    let UncheckedHead(head) = match UncheckedHead::read(store, lineage).await {
+    let read = match head {
+        Some(head) => Ok(head),
+        None => UncheckedHead::read(store, lineage).await,
+    };
+    let UncheckedHead(head) = match read {
         Ok(head) => head,
         Err(error) if error.kind() == ErrorKind::NotFound => {
             return match pointer.target {
@@ -104,6 +115,7 @@ pub(crate) async fn named(store: &StoreContext, unchecked: &UncheckedName) -> Re
                 NameTarget::Removed(_) | NameTarget::MovedTo { .. } => Ok(ResolvedName {
                     pointer: Authenticated::new(pointer.clone(), Proof::Unchecked),
                     stack: None,
+                    head: None,
                 }),
             };
         }
@@ -132,6 +144,28 @@ pub(crate) async fn named(store: &StoreContext, unchecked: &UncheckedName) -> Re
     Ok(ResolvedName {
         pointer: Authenticated::new(pointer.clone(), proof),
         stack: is_bound.then_some(stack),
+        head: Some(opened.head),
+    })
+}
+
+/// The stack of a pointer whose head this client authenticated before, without its data key. None if the head isn't
+/// known, or isn't that of a stack under this name.
+///
+/// The pointer's tag isn't checked: the head says that the stack has the name, so the pointer adds nothing.
+pub(crate) fn named_by_known(
+    store: &StoreContext,
+    UncheckedName(pointer): &UncheckedName,
+    head: &UncheckedHead,
+    pin: &StackPin,
+) -> Option<ResolvedName> {
+    let head = head.known(pin)?;
+    let is_bound = pointer.lineage() == Some(head.lineage)
+        && !head.removed
+        && head.name.folded() == pointer.name.folded();
+    is_bound.then(|| ResolvedName {
+        pointer: Authenticated::new(pointer.clone(), head.proof()),
+        stack: Some(store.stack(head.name.clone(), head.lineage)),
+        head: Some(head),
     })
 }
 
