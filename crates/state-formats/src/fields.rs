@@ -3,6 +3,7 @@
 use crate::error::{Error, Result};
 use state_core::json::{Document, Json, JsonError, Kind, Limits, ObjectWriter, View};
 use std::borrow::Cow;
+use std::fmt;
 
 /// Maximum nesting depth of a state, chosen so that its parts fit into the 64 levels of a native snapshot.
 const MAX_DEPTH: usize = 60;
@@ -95,6 +96,33 @@ pub(crate) fn is_base64(text: &str) -> bool {
 pub(crate) fn printable(name: &str) -> String {
     let cut: String = name.chars().take(60).collect();
     cut.escape_debug().to_string()
+}
+
+/// The members of a document's top level, found in one pass. [`View::get`] passes over the whole text for a member that is
+/// missing or that comes after the resources.
+#[derive(Clone)]
+pub(crate) struct TopLevel<'a>(Vec<(Cow<'a, str>, View<'a>)>);
+
+impl<'a> TopLevel<'a> {
+    /// Finds the members; none if the top level isn't an object.
+    pub(crate) fn of(root: View<'a>) -> Self {
+        Self(root.members().into_iter().flatten().collect())
+    }
+
+    /// Returns the value of a member.
+    pub(crate) fn get(&self, name: &str) -> Option<View<'a>> {
+        self.0
+            .iter()
+            .find(|(key, _)| key == name)
+            .map(|(_, value)| *value)
+    }
+}
+
+/// Omits the names of the members, which a file may choose.
+impl fmt::Debug for TopLevel<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "TopLevel({} members)", self.0.len())
+    }
 }
 
 /// The members of a JSON object that haven't been read yet. As in Go, `null` counts as absent, except in

@@ -1,7 +1,7 @@
 //! The trait [`StateFormat`], which each format implements, and the types in its methods.
 
 use crate::error::{Error, Result};
-use crate::fields;
+use crate::fields::{self, TopLevel};
 use state_core::json::{Document, JsonError, View};
 use state_core::mask::OpaquePointers;
 use state_core::{Clock, Snapshot, codec};
@@ -135,14 +135,20 @@ pub struct Description {
 pub struct Content<'a> {
     bytes: &'a [u8],
     document: Result<Document<'a>, JsonError>,
+    top_level: Option<TopLevel<'a>>,
 }
 
 impl<'a> Content<'a> {
     /// Parses the bytes as JSON.
     pub fn new(bytes: &'a [u8]) -> Self {
+        let document = fields::scan(bytes);
         Self {
             bytes,
-            document: fields::scan(bytes),
+            top_level: document
+                .as_ref()
+                .ok()
+                .map(|document| TopLevel::of(document.root())),
+            document,
         }
     }
 
@@ -157,6 +163,11 @@ impl<'a> Content<'a> {
     /// The syntax error, if the bytes aren't JSON.
     pub fn document(&self) -> Result<Document<'a>, &JsonError> {
         self.document.as_ref().copied()
+    }
+
+    /// The members of the top level; none if the bytes aren't JSON.
+    pub(crate) const fn top_level(&self) -> Option<&TopLevel<'a>> {
+        self.top_level.as_ref()
     }
 
     /// The top level of the JSON document; none if the bytes aren't JSON.

@@ -73,10 +73,13 @@ impl StateFormat for Pulumi {
     }
 
     fn detect(&self, content: &Content<'_>) -> Detection {
-        let description = content.root().filter(envelope::is_pulumi).map(|root| {
-            let version = root.get("version").and_then(|view| view.as_u64());
-            format!("a state of Pulumi, version {}", version.unwrap_or_default())
-        });
+        let description = content
+            .top_level()
+            .filter(|root| envelope::is_pulumi(root))
+            .map(|root| {
+                let version = root.get("version").and_then(|view| view.as_u64());
+                format!("a state of Pulumi, version {}", version.unwrap_or_default())
+            });
         Detection::of(Confidence::Likely, description)
     }
 

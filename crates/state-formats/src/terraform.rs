@@ -20,6 +20,7 @@ mod version;
 
 use crate::error::Result;
 use crate::extension::{first_names, resources};
+use crate::fields::TopLevel;
 use crate::format::{
     Content, Decrypted, Description, Detection, Identity, Imported, ReadOptions, StateFormat,
 };
@@ -127,7 +128,7 @@ fn content(snapshot: &Snapshot) -> Result<Digest> {
 /// Reads a state, and frees parts of its text as soon as they are read.
 fn read(bytes: Vec<u8>, options: &ReadOptions<'_>) -> Result<Imported> {
     let document = version::document(&bytes)?;
-    let version = version::check_version(&document)?;
+    let version = version::check_version(&document, &TopLevel::of(document.root()))?;
     if version < 4 {
         return read_upgraded(document, version, options);
     }

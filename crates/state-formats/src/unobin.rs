@@ -14,7 +14,7 @@ mod newer;
 
 use crate::error::{Error, Result};
 use crate::extension::{first_names, resources};
-use crate::fields::scan_unlimited;
+use crate::fields::{TopLevel, scan_unlimited};
 use crate::format::{
     Confidence, Content, Description, Detection, Identity, Imported, ReadOptions, StateFormat,
 };
@@ -22,7 +22,7 @@ use crate::secrets::declared_marks;
 use crate::verdict::is_untouched;
 use newer::EXTENSION;
 use serde::{Deserialize, Serialize};
-use state_core::json::{Document, View};
+use state_core::json::Document;
 use state_core::{Address, Dependency, Entry, SharedEntry, Snapshot, Timestamp, codec, dag};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -91,7 +91,7 @@ impl StateFormat for Unobin {
     }
 
     fn detect(&self, content: &Content<'_>) -> Detection {
-        let description = content.root().filter(is_unobin).map(|root| {
+        let description = content.top_level().filter(|root| is_unobin(root)).map(|root| {
             let version = root.get("format-version").and_then(|view| view.as_u64());
             let version = version.unwrap_or_default();
             format!("a snapshot of unobin, format version {version}")
@@ -119,7 +119,7 @@ impl StateFormat for Unobin {
 }
 
 /// Whether a document is a unobin snapshot and not a native one.
-fn is_unobin(root: &View<'_>) -> bool {
+fn is_unobin(root: &TopLevel<'_>) -> bool {
     envelope::is_envelope(root)
         || newer::is_later_release(root)
         || (root.get("deployment-id").is_some() && OURS.iter().all(|key| root.get(key).is_none()))
@@ -158,7 +158,7 @@ impl Source {
             return Err(Error::NoState);
         }
         let outer = document(bytes)?;
-        if !envelope::is_envelope(&outer.root()) {
+        if !envelope::is_envelope(&TopLevel::of(outer.root())) {
             return Self::without_envelope(&outer);
         }
         let (inside, envelope) = envelope::open(&outer)?;
@@ -172,7 +172,7 @@ impl Source {
     }
 
     fn without_envelope(document: &Document<'_>) -> Result<Self> {
-        if !newer::is_later_release(&document.root()) {
+        if !newer::is_later_release(&TopLevel::of(document.root())) {
             return Ok(Self::default());
         }
         Ok(Self {

@@ -8,9 +8,9 @@ use crate::render::Page;
 use crate::rollback_guard::{self, CrossedView};
 use serde::Serialize;
 use state_core::sensitive::{KeptMarks, keep_marks};
-use state_core::{Entry, EntryKey, RevisionId, Snapshot, State, UpdateKind};
+use state_core::{Address, DeposedKey, Entry, RevisionId, SharedEntry, Snapshot, State, UpdateKind};
 use state_manager::{RevisionSpec, Session, UpdateRequest};
-use std::collections::BTreeMap;
+use std::collections::HashMap;
 
 /// How many resources a preview names.
 const NAMED: usize = 50;
@@ -67,7 +67,7 @@ pub(crate) async fn run(context: &Context, args: &Args) -> CommandResult {
     let now = opened(&view, view.snapshot()).await?;
     let mut then = opened(&view, view.get(&target).await?).await?;
     let kept = keep_marks(&now, &mut then, KeptMarks::All);
-    let changes = changes(&State::from_snapshot(stack.lineage(), &now)?, &then);
+    let changes = changes(&now, &then);
     let mut done = RollbackReport {
         stack: stack.name().to_string(),
         revision: target.clone(),
@@ -126,23 +126,34 @@ fn refuse_pending(object: &str, state: &State) -> Result<(), CliError> {
 }
 
 /// The differences between the current state and the state to restore, each part in the order of its state.
-fn changes(now: &State, then: &Snapshot) -> Changes {
+fn changes(now: &Snapshot, then: &Snapshot) -> Changes {
     let mut changes = Changes::default();
-    let wanted: BTreeMap<EntryKey, &Entry> =
-        then.entries.iter().map(|entry| (entry.key(), &**entry)).collect();
-    for entry in now.entries() {
-        if !wanted.contains_key(&entry.key()) {
+    let [present, wanted] = [now, then].map(by_key);
+    for entry in &now.entries {
+        if !wanted.contains_key(&key(entry)) {
             changes.removed.push(entry.key().to_string());
         }
     }
     for entry in &then.entries {
-        match now.entry(&entry.key()) {
+        match present.get(&key(entry)).copied() {
             None => changes.added.push(entry.key().to_string()),
             Some(old) if old != entry => changes.changed.push(entry.key().to_string()),
             Some(_) => {}
         }
     }
     changes
+}
+
+/// The key of an entry, without a copy of it.
+type KeyRef<'s> = (&'s Address, Option<&'s DeposedKey>);
+
+fn key(entry: &Entry) -> KeyRef<'_> {
+    (&entry.address, entry.deposed.as_ref())
+}
+
+fn by_key(state: &Snapshot) -> HashMap<KeyRef<'_>, &SharedEntry> {
+    let entries = state.entries.iter();
+    entries.map(|entry| (key(entry), entry)).collect()
 }
 
 fn preview(page: &mut Page, changes: &Changes) {

@@ -2,7 +2,7 @@
 
 use super::facts::{StateFacts, not_exportable};
 use crate::error::{Error, Result};
-use crate::fields::{optional, printable, required};
+use crate::fields::{TopLevel, optional, printable, required};
 use state_core::json::{Document, Kind, View};
 use state_core::{Entry, Snapshot};
 
@@ -25,7 +25,7 @@ const KNOWN: [&str; 8] = [
 ];
 
 /// Whether a document is a Pulumi state.
-pub(super) fn is_pulumi(root: &View<'_>) -> bool {
+pub(super) fn is_pulumi(root: &TopLevel<'_>) -> bool {
     let has = |key| root.get(key).is_some();
     let is_bare = has("latest") && (has("stack") || has("target")) && !has("version");
     has("checkpoint") || has("deployment") || is_bare

@@ -13,7 +13,7 @@
 mod passphrase;
 
 use crate::error::{Error, Result};
-use crate::fields::{printable, scan_unlimited};
+use crate::fields::{TopLevel, printable, scan_unlimited};
 use crate::format::Decrypted;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -29,12 +29,12 @@ const OBJECT: &str = "OpenTofu's encrypted state";
 const PBKDF2: &str = "pbkdf2";
 
 /// Whether a document is an envelope of OpenTofu.
-pub(super) fn is_envelope(root: &View<'_>) -> bool {
+pub(super) fn is_envelope(root: &TopLevel<'_>) -> bool {
     root.get("encrypted_data").is_some() && root.get("encryption_version").is_some()
 }
 
 /// The error for a state that has to be decrypted first.
-pub(super) fn refusal(root: &View<'_>) -> Error {
+pub(super) fn refusal(root: &TopLevel<'_>) -> Error {
     let names: Vec<String> = root
         .get("meta")
         .and_then(|meta| meta.members())
@@ -81,12 +81,13 @@ impl Envelope {
         let Ok(document) = scan_unlimited(bytes) else {
             return Ok(None);
         };
-        let root = document.root();
+        let whole = document.root();
+        let root = TopLevel::of(whole);
         if !is_envelope(&root) {
             return Ok(None);
         }
         let error = |view: &View<'_>, message: &str| malformed(document.error_at(view, message));
-        let version = root.get("encryption_version").unwrap_or(root);
+        let version = root.get("encryption_version").unwrap_or(whole);
         if version.as_str().as_deref() != Some(VERSION) {
             return Err(error(
                 &version,
@@ -110,7 +111,7 @@ impl Envelope {
         if derivations.is_empty() {
             return Err(refusal(&root));
         }
-        let data = root.get("encrypted_data").unwrap_or(root);
+        let data = root.get("encrypted_data").unwrap_or(whole);
         let bytes = data.as_str().and_then(|text| STANDARD.decode(&*text).ok());
         let field = |name: &str| root.get(name).filter(|view| !view.is_null());
         Ok(Some(Self {

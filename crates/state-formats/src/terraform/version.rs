@@ -3,9 +3,9 @@
 
 use super::opentofu;
 use crate::error::{Error, Result};
-use crate::fields::{required, scan};
+use crate::fields::{TopLevel, required, scan};
 use crate::format::{Confidence, Content, Detection};
-use state_core::json::{Document, View};
+use state_core::json::Document;
 
 /// First bytes of the binary states of Terraform 0.1 and 0.2.
 const BINARY_MAGIC: &[u8] = b"tfstate";
@@ -19,23 +19,24 @@ pub(super) fn detect(content: &Content<'_>) -> Detection {
     let Ok(document) = content.document() else {
         return Detection::No;
     };
-    let root = document.root();
-    if let Err(error) = refuse_encrypted(&root) {
+    let Some(root) = content.top_level() else {
+        return Detection::No;
+    };
+    if let Err(error) = refuse_encrypted(root) {
         return refused(Confidence::Certain, error);
     }
     if root.get("version").is_none() {
         return Detection::No;
     }
-    match recognised(&document) {
+    match recognised(&document, root) {
         Ok(description) => Detection::of(Confidence::Possible, Some(description)),
         Err(error) => refused(Confidence::Possible, error),
     }
 }
 
 /// Describes a document if it is a state.
-fn recognised(document: &Document<'_>) -> Result<String> {
-    let root = document.root();
-    let version = check_version(document)?;
+fn recognised(document: &Document<'_>, root: &TopLevel<'_>) -> Result<String> {
+    let version = check_version(document, root)?;
     // States up to Terraform 0.11 have `modules`; Pulumi's checkpoints have the same version numbers, but no `modules`.
     let missing = match version {
         4 if root.get("terraform_version").is_some() || root.get("lineage").is_some() => None,
@@ -76,17 +77,17 @@ fn refuse_binary(bytes: &[u8]) -> Result<()> {
 }
 
 /// The version of a readable state, 1 to 4. Refuses all other documents.
-pub(super) fn check_version(document: &Document<'_>) -> Result<u64> {
-    let root = document.root();
-    if root.members().is_none() {
-        let message = format!("a state must be an object, found {}", root.kind());
-        return Err(Error::at(document, &root, message));
+pub(super) fn check_version(document: &Document<'_>, root: &TopLevel<'_>) -> Result<u64> {
+    let whole = document.root();
+    if whole.members().is_none() {
+        let message = format!("a state must be an object, found {}", whole.kind());
+        return Err(Error::at(document, &whole, message));
     }
-    refuse_encrypted(&root)?;
+    refuse_encrypted(root)?;
     if root.get("deployment").is_some() || root.get("checkpoint").is_some() {
         return not_a_state("this is a Pulumi deployment, not a Terraform state");
     }
-    let version = required(document, root, "a state", "version")?;
+    let version = required(document, whole, "a state", "version")?;
     let Some(number) = version.as_u64() else {
         let message = format!(
             "`version` must be a positive whole number, written in digits alone; found {}",
@@ -109,12 +110,12 @@ pub(super) fn check_version(document: &Document<'_>) -> Result<u64> {
     }
     Err(Error::Version {
         found: number,
-        reason: reason(number, &root),
+        reason: reason(number, root),
     })
 }
 
 /// Refuses a state that OpenTofu encrypted.
-fn refuse_encrypted(root: &View<'_>) -> Result<()> {
+fn refuse_encrypted(root: &TopLevel<'_>) -> Result<()> {
     if opentofu::is_envelope(root) {
         return Err(opentofu::refusal(root));
     }
@@ -127,7 +128,7 @@ fn not_a_state<T>(what: &str) -> Result<T> {
     })
 }
 
-fn reason(number: u64, root: &View<'_>) -> String {
+fn reason(number: u64, root: &TopLevel<'_>) -> String {
     match number {
         0 => "such a version never existed".to_owned(),
         _ => match root.get("terraform_version").and_then(|version| version.as_str()) {

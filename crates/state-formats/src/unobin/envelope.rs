@@ -3,13 +3,13 @@
 //! Only the encrypter `noop` is supported: its ciphertext is the unencrypted snapshot.
 
 use crate::error::{Error, Result};
-use crate::fields::{printable, write_key_first};
+use crate::fields::{TopLevel, printable, write_key_first};
 use crate::layout::go_formatted;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
 use state_core::Json;
-use state_core::json::{Document, ObjectWriter, View};
+use state_core::json::{Document, ObjectWriter};
 
 /// The supported envelope version.
 const VERSION: u64 = 1;
@@ -26,7 +26,7 @@ pub(super) struct Envelope {
 }
 
 /// Whether a document is a unobin envelope.
-pub(super) fn is_envelope(root: &View<'_>) -> bool {
+pub(super) fn is_envelope(root: &TopLevel<'_>) -> bool {
     root.get("envelope-version").is_some() && root.get("ciphertext").is_some()
 }
 

@@ -15,7 +15,7 @@
 
 use crate::error::{Error, Result};
 use crate::extension::Extension;
-use crate::fields::scan_unlimited;
+use crate::fields::{TopLevel, scan_unlimited};
 use crate::layout::go_formatted;
 use state_core::json::{ArrayWriter, Document, Json, Kind, ObjectWriter, View};
 
@@ -39,7 +39,7 @@ const REPLACED: [&str; 6] = [
 ];
 
 /// Whether a document is a snapshot of a later release.
-pub(super) fn is_later_release(root: &View<'_>) -> bool {
+pub(super) fn is_later_release(root: &TopLevel<'_>) -> bool {
     let is = |key: &str, kind: Kind| root.get(key).is_some_and(|view| view.kind() == kind);
     is("factory", Kind::Object) && is("stack", Kind::String)
 }

@@ -40,9 +40,7 @@ pub(crate) async fn reveal_if_possible(
         return Ok((snapshot, None));
     }
     let (found, mut snapshot) = compute(move || {
-        let stored = codec::encode_stored(&snapshot);
-        let text = String::from_utf8_lossy(&stored);
-        let found: Vec<String> = sealed::keys_in(&text).into_iter().map(str::to_owned).collect();
+        let found = sealing_keys(&snapshot);
         (found, snapshot)
     })
     .await?;
@@ -67,6 +65,31 @@ pub(crate) async fn reveal_if_possible(
         snapshot = compute(move || key.open_snapshot(&sealed)).await??;
     }
     Ok((snapshot, None))
+}
+
+/// The key ids, 16 hex digits each, of all values of a snapshot that look sealed. Searches the parts of an entry that can
+/// hold a sealed value as they are, because encoding a large state takes much longer than the search.
+fn sealing_keys(snapshot: &Snapshot) -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    let mut search = |text: &str| found.extend(sealed::keys_in(text).into_iter().map(str::to_owned));
+    for entry in &snapshot.entries {
+        for properties in [&entry.inputs, &entry.outputs].into_iter().flatten() {
+            search(properties.json().as_str());
+        }
+        for (_, json) in entry.extensions.iter().chain(entry.unknown.iter()) {
+            search(json.as_str());
+        }
+        for text in entry.id.iter().chain(&entry.init_errors) {
+            search(text);
+        }
+    }
+    // All other parts are small.
+    let rest = Snapshot {
+        entries: Vec::new(),
+        ..snapshot.clone()
+    };
+    search(&String::from_utf8_lossy(&codec::encode_stored(&rest)));
+    found
 }
 
 /// Returns a crypter that seals single values with the key in use, and opens those that were sealed with one of the

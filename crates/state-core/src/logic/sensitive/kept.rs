@@ -1,7 +1,7 @@
 //! Marks (paths to secret values) that are kept when an import, an undo or a rollback replaces a whole state. Without
 //! them, a value that was sealed in the old state would be stored in plain text, because the new state doesn't mark it.
 
-use super::added::{AddedMarks, without_added};
+use super::added::{ADDED_MARKS, AddedMarks, without_added};
 use super::copies::copies_of;
 use super::cover::Path;
 use super::resolver::Resolver;
@@ -33,6 +33,10 @@ pub enum KeptMarks {
 /// contain the value of a path, the path is only recorded in [`AddedMarks`], so that a later state with this value is
 /// marked again.
 pub fn keep_marks(old: &Snapshot, new: &mut Snapshot, which: KeptMarks) -> usize {
+    if !has_marks(old) {
+        // Nothing is kept, and the old state has no secret of which the new one could hold a copy.
+        return 0;
+    }
     let mut marked = 0;
     let known = OldEntries::of(old, new);
     let positions: Vec<EntryPosition> = new.all_entries().map(|(position, _)| position).collect();
@@ -57,6 +61,18 @@ pub fn keep_marks(old: &Snapshot, new: &mut Snapshot, which: KeptMarks) -> usize
         }
     };
     marked + mark_copies(&SecretStrings::of_snapshot(old, &added), new)
+}
+
+/// Whether a state marks any value, or records a mark of a value that is missing now.
+fn has_marks(state: &Snapshot) -> bool {
+    let of_entry = |entry: &Entry| {
+        !entry.sensitive_inputs.is_empty()
+            || !entry.sensitive_outputs.is_empty()
+            || entry.extensions.get(ADDED_MARKS).is_some()
+    };
+    !state.sensitive_outputs.is_empty()
+        || state.extensions.get(ADDED_MARKS).is_some()
+        || state.all_entries().any(|(_, entry)| of_entry(entry))
 }
 
 /// The entries of the old state, by the properties that identify them.
