@@ -28,6 +28,7 @@ mod error;
 mod map;
 mod marks;
 mod scan;
+mod skip;
 mod text;
 mod token;
 mod value;

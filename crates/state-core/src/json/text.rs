@@ -34,7 +34,7 @@ pub(super) fn skip_space(bytes: &[u8], mut at: usize) -> usize {
     while matches!(bytes.get(at), Some(b' ' | b'\t' | b'\n' | b'\r')) {
         at += 1;
         // Most white space is the indentation of a line.
-        while bytes[at..].starts_with(b"        ") {
+        while bytes[at..].first_chunk() == Some(b"        ") {
             at += 8;
         }
     }
@@ -43,7 +43,11 @@ pub(super) fn skip_space(bytes: &[u8], mut at: usize) -> usize {
 
 /// Returns the index after the closing quote of the validated string that opens at `at`.
 pub(super) fn skip_string(bytes: &[u8], at: usize) -> usize {
-    let mut at = at + 1;
+    end_of_string(bytes, at + 1)
+}
+
+/// Returns the index after the closing quote of the validated string that contains `at`; not in the middle of an escape.
+pub(super) fn end_of_string(bytes: &[u8], mut at: usize) -> usize {
     loop {
         at = end_of_plain(bytes, at);
         match bytes.get(at) {
@@ -52,69 +56,6 @@ pub(super) fn skip_string(bytes: &[u8], at: usize) -> usize {
             None => return at,
         }
     }
-}
-
-/// Returns the index after the validated value that starts at `at`.
-pub(super) fn skip_value(bytes: &[u8], at: usize) -> usize {
-    match bytes.get(at) {
-        Some(b'"') => skip_string(bytes, at),
-        Some(b'{' | b'[') => skip_container(bytes, at),
-        _ => skip_scalar(bytes, at),
-    }
-}
-
-fn skip_container(bytes: &[u8], mut at: usize) -> usize {
-    let mut depth = 0_usize;
-    loop {
-        at = next_quote_or_bracket(bytes, at);
-        let Some(byte) = bytes.get(at) else {
-            return at;
-        };
-        match byte {
-            b'"' => {
-                at = skip_string(bytes, at);
-                continue;
-            }
-            b'{' | b'[' => depth += 1,
-            b'}' | b']' => {
-                depth -= 1;
-                if depth == 0 {
-                    return at + 1;
-                }
-            }
-            _ => {}
-        }
-        at += 1;
-    }
-}
-
-/// Returns the index, from `at` on, of the first quote, bracket or brace; the length of `bytes` if there is none.
-fn next_quote_or_bracket(bytes: &[u8], mut at: usize) -> usize {
-    // Tests eight bytes per step, like `end_of_plain`. The bit 0x20 distinguishes a brace from a bracket.
-    while let Some(chunk) = bytes[at..].first_chunk::<8>() {
-        let word = u64::from_le_bytes(*chunk);
-        let folded = word | (ONES * 0x20);
-        let zeroes = |word: u64| word.wrapping_sub(ONES) & !word;
-        let quotes = zeroes(word ^ (ONES * u64::from(b'"')));
-        let opening = zeroes(folded ^ (ONES * u64::from(b'{')));
-        let closing = zeroes(folded ^ (ONES * u64::from(b'}')));
-        let hits = (quotes | opening | closing) & HIGHS;
-        if hits != 0 {
-            return at + (hits.trailing_zeros() / 8) as usize;
-        }
-        at += 8;
-    }
-    let is_structure = |byte: &u8| matches!(byte, b'"' | b'{' | b'[' | b'}' | b']');
-    let found = bytes[at..].iter().position(is_structure);
-    found.map_or(bytes.len(), |found| at + found)
-}
-
-fn skip_scalar(bytes: &[u8], at: usize) -> usize {
-    let is_end = |byte: &u8| matches!(byte, b',' | b']' | b'}' | b' ' | b'\t' | b'\n' | b'\r');
-    bytes[at..]
-        .iter()
-        .position(is_end)
-        .map_or(bytes.len(), |found| at + found)
 }
 
 /// Decodes the text between the quotes of a validated string; borrowed unless it contains an escape.

@@ -1,6 +1,7 @@
 //! Splits a validated value into a flat sequence of tokens, for passes without a tree.
 
-use super::text::{skip_space, skip_string, skip_value};
+use super::skip::skip_value;
+use super::text::{skip_space, skip_string};
 use super::view::View;
 
 /// One token of a JSON text. White space yields no token.

@@ -5,7 +5,8 @@ use std::fmt;
 use std::iter::FusedIterator;
 use std::ops::Range;
 
-use super::text::{skip_space, skip_string, skip_value, unescape};
+use super::skip::skip_value;
+use super::text::{skip_space, skip_string, unescape};
 
 named! {
     /// The kind of a JSON value.

@@ -1,0 +1,186 @@
+//! Finds the end of a value of validated text; that of an object or array in blocks of 64 bytes.
+
+use super::marks::{WIDTH, bits_of};
+use super::text::{end_of_string, skip_string};
+
+/// Returns the index after the validated value that starts at `at`.
+pub(super) fn skip_value(bytes: &[u8], at: usize) -> usize {
+    match bytes.get(at) {
+        Some(b'"') => skip_string(bytes, at),
+        Some(b'{' | b'[') => skip_container(bytes, at),
+        _ => skip_scalar(bytes, at),
+    }
+}
+
+fn skip_scalar(bytes: &[u8], at: usize) -> usize {
+    let is_end = |byte: &u8| matches!(byte, b',' | b']' | b'}' | b' ' | b'\t' | b'\n' | b'\r');
+    bytes[at..]
+        .iter()
+        .position(is_end)
+        .map_or(bytes.len(), |found| at + found)
+}
+
+/// The bytes of a block that matter for its structure; the lowest bit is that of the first byte.
+struct Block {
+    quotes: u64,
+    escapes: u64,
+    opening: u64,
+    closing: u64,
+}
+
+impl Block {
+    fn of(bytes: &[u8; WIDTH]) -> Self {
+        // The bit 0x20 distinguishes a brace from a bracket.
+        Self {
+            quotes: bits_of(bytes, |byte| byte == b'"'),
+            escapes: bits_of(bytes, |byte| byte == b'\\'),
+            opening: bits_of(bytes, |byte| byte | 0x20 == b'{'),
+            closing: bits_of(bytes, |byte| byte | 0x20 == b'}'),
+        }
+    }
+}
+
+/// Where a search is.
+struct Search {
+    at: usize,
+    /// The number of containers that are open.
+    depth: u32,
+    /// Whether `at` is inside a string.
+    in_string: bool,
+}
+
+/// Returns the index after the validated object or array that opens at `at`.
+fn skip_container(bytes: &[u8], at: usize) -> usize {
+    let mut search = Search {
+        at,
+        depth: 0,
+        in_string: false,
+    };
+    loop {
+        let block = bytes[search.at..].first_chunk().map(Block::of);
+        let end = match block.filter(|block| block.escapes == 0) {
+            Some(block) => search.block(&block),
+            // A block with an escape, and what is left at the end of the text.
+            None => search.token(bytes),
+        };
+        if let Some(end) = end {
+            return end;
+        }
+    }
+}
+
+impl Search {
+    /// Passes over a block without an escape. Returns the end of the container if it lies in the block.
+    fn block(&mut self, block: &Block) -> Option<usize> {
+        let mut strings = between(block.quotes);
+        if self.in_string {
+            strings = !strings;
+        }
+        let (mut opening, mut closing) = (block.opening & !strings, block.closing & !strings);
+        if closing.count_ones() >= self.depth {
+            // Perhaps the last of the open containers closes here: look at one bracket after the other.
+            while opening | closing != 0 {
+                let next = (opening | closing).trailing_zeros();
+                let bit = 1 << next;
+                if opening & bit != 0 {
+                    opening &= !bit;
+                    self.depth += 1;
+                    continue;
+                }
+                closing &= !bit;
+                self.depth = self.depth.saturating_sub(1);
+                if self.depth == 0 {
+                    return Some(self.at + next as usize + 1);
+                }
+            }
+        }
+        self.depth = self.depth + opening.count_ones() - closing.count_ones();
+        self.in_string = strings >> (WIDTH - 1) == 1;
+        self.at += WIDTH;
+        None
+    }
+
+    /// Passes over one token, or over the rest of a string. Returns the end of the container if it ends with the token.
+    fn token(&mut self, bytes: &[u8]) -> Option<usize> {
+        if self.in_string {
+            self.in_string = false;
+            self.at = end_of_string(bytes, self.at);
+            return None;
+        }
+        let is_structure = |byte: &u8| matches!(byte, b'"' | b'{' | b'[' | b'}' | b']');
+        let Some(next) = bytes[self.at..].iter().position(is_structure) else {
+            return Some(bytes.len());
+        };
+        self.at += next;
+        match bytes[self.at] {
+            b'"' => self.at = skip_string(bytes, self.at),
+            b'{' | b'[' => {
+                self.depth += 1;
+                self.at += 1;
+            }
+            _ => {
+                self.depth = self.depth.saturating_sub(1);
+                self.at += 1;
+                if self.depth == 0 {
+                    return Some(self.at);
+                }
+            }
+        }
+        None
+    }
+}
+
+/// The positions from each opening quote up to before its closing quote: each bit is the parity of the quotes up to it.
+fn between(quotes: u64) -> u64 {
+    [1, 2, 4, 8, 16, 32]
+        .iter()
+        .fold(quotes, |parity, shift| parity ^ (parity << shift))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::skip_container;
+    use proptest::prelude::*;
+
+    /// Text of an object in which strings contain brackets, escapes and quotes.
+    fn object() -> impl Strategy<Value = String> {
+        let leaf = prop_oneof![
+            Just("1".to_owned()),
+            "[a-z{}\\[\\] ,:]{0,90}".prop_map(|text| format!("\"{text}\"")),
+            "([a-z]|\\\\\\\\|\\\\\"|\\\\n|[{}\\[\\]]){0,40}".prop_map(|text| format!("\"{text}\"")),
+        ];
+        let value = leaf.prop_recursive(5, 60, 6, |inner| {
+            prop_oneof![
+                prop::collection::vec(inner.clone(), 0..6)
+                    .prop_map(|values| format!("[{}]", values.join(", "))),
+                prop::collection::vec(inner, 0..6).prop_map(|values| {
+                    let members: Vec<_> = values
+                        .iter()
+                        .map(|value| format!("\"k\\\"{{\": {value}"))
+                        .collect();
+                    format!("{{\n{}\n}}", members.join(",\n  "))
+                }),
+            ]
+        });
+        value.prop_map(|value| format!("{{\"a\":{value}}}"))
+    }
+
+    proptest! {
+        #[test]
+        fn end_of_a_container_is_found_in_any_text(
+            object in object(),
+            before in 0_usize..70,
+            after in "[\\]}\", a]{0,130}",
+        ) {
+            let text = format!("{}{object}{after}", " ".repeat(before));
+            prop_assert_eq!(skip_container(text.as_bytes(), before), before + object.len(), "{}", text);
+        }
+    }
+
+    #[test]
+    fn text_that_ends_too_early_ends_the_search() {
+        for text in ["{\"a\": [1, 2", "[\"abc", "[\"abc\\", "{"] {
+            assert_eq!(skip_container(text.as_bytes(), 0), text.len(), "{text}");
+        }
+    }
+}
