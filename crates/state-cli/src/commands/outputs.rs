@@ -6,7 +6,7 @@ use crate::exit::ExitCode;
 use crate::marks::StackStatus;
 use crate::reading::{At, Reading};
 use serde::Serialize;
-use state_core::{Error, ErrorKind, Json, Snapshot};
+use state_core::{ErrorKind, Json, Snapshot};
 use state_manager::Authenticity;
 use std::collections::BTreeMap;
 
@@ -94,15 +94,17 @@ async fn read(context: &Context, at: &At) -> Result<(StackStatus, Snapshot), Cli
     let Some(name) = context.store.choose(&stacks).await? else {
         return read;
     };
-    // Published outputs must not be shown for a stack that this client distrusts. The exit code is the same for a
-    // distrusted and an undecipherable stack, so the stack is read again for the kind of the error.
-    if read.is_err() {
-        let doubted = match stacks.get(&name).await {
-            Ok(Some(stack)) => stack.tip().await.err(),
-            Ok(None) => None,
-            Err(error) => Some(error),
+    // A stack that isn't authentic under its open key was altered, and has the same exit code as one whose key can't be
+    // opened: without a key, the stack can be read, unchecked.
+    if read
+        .as_ref()
+        .is_err_and(|refused| refused.code == ExitCode::Undecipherable)
+    {
+        let opened = match stacks.get(&name).await {
+            Ok(Some(stack)) => stack.tip().await,
+            Ok(None) | Err(_) => return read,
         };
-        if matches!(doubted, Some(Error::Distrusted { .. })) {
+        if !opened.is_ok_and(|view| view.authenticity == Authenticity::Unchecked) {
             return read;
         }
     }

@@ -8,6 +8,7 @@ use crate::context::{StackContext, StoreContext};
 use crate::keys::authenticate::{self, Authenticated, UncheckedName};
 use crate::keys::wrapped;
 use crate::known_stacks::{KnownStacks, OutputsPin};
+use crate::read::stored;
 use state_core::mutation::StackOutputs;
 use state_core::sealing::OpenedOutputs;
 use state_core::{Error, ErrorKind, Head, KeyId, Lineage, Result, Serial, StackName};
@@ -24,7 +25,7 @@ pub struct PublishedOutputs {
 }
 
 /// The latest outputs that a stack published; none if it published none. Reads the name pointer and the outputs
-/// document only.
+/// document only, unless this client opened the stack's data key before.
 ///
 /// # Errors
 /// `NotFound` if the name leads to no stack. `Sealed` if this client can't open the outputs, or if their serial isn't
@@ -76,6 +77,7 @@ pub(crate) async fn published_outputs(
         return Err(Error::distrusted(object(), reason));
     }
     if let Some(known_stacks) = store.known_stacks() {
+        require_derived_key(store, known_stacks, name, lineage, &opened).await?;
         require_no_regression(known_stacks, lineage, &opened)
             .await?
             .map_err(|reason| Error::distrusted(object(), reason))?;
@@ -134,6 +136,35 @@ async fn require_same_stack(
         "the name led to the outputs of stack {before} when this client last read them, and leads {leads} now"
     );
     Err(Error::distrusted(format!("stack {}", name.short()), reason))
+}
+
+/// Requires that the outputs are sealed with the key that is derived from the data key, if this client opened the data key
+/// before. Anyone can wrap a key of their own to this client's public recipient, and only a client that is merely a
+/// recipient of outputs has to rely on the document.
+///
+/// # Errors
+/// `Distrusted` if the outputs have another key; any error of opening the stack's head and its data key.
+async fn require_derived_key(
+    store: &StoreContext,
+    known_stacks: &dyn KnownStacks,
+    name: &StackName,
+    lineage: Lineage,
+    opened: &Authenticated<OpenedOutputs>,
+) -> Result<()> {
+    let pin = known_stacks.seen(lineage).await?;
+    if !pin.is_some_and(|pin| pin.key.is_some() && !pin.unopened) {
+        return Ok(());
+    }
+    let stack = store.stack(name.clone(), lineage);
+    let derived = stored::head(&stack).await?.key.and_then(|key| key.outputs_id());
+    if derived == Some(opened.key) {
+        return Ok(());
+    }
+    let reason = format!(
+        "this client opened its data key, and its published outputs have key {}, which isn't derived from that",
+        opened.key
+    );
+    Err(Error::distrusted(stack.object(), reason))
 }
 
 /// Requires that the outputs are sealed with the same key as before and belong to no older revision; then updates the

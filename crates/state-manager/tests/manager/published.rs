@@ -3,6 +3,7 @@
 
 use super::*;
 use state_core::mutation::StackOutputs;
+use state_core::sealing::KeyProvider as _;
 use state_core::{ErrorKind, Json, Serial};
 use state_encrypt::{GeneratedIdentity, generate_identity};
 use state_manager::{Authenticity, KnownStacks, MemoryKnownStacks, PublishedOutputs, Rekey};
@@ -367,4 +368,35 @@ async fn output_reader_reads_the_stack_once_it_is_a_recipient() {
         .with_known_stacks(shop.known_stacks.clone());
     let stack = stacks.get(&"shop".parse().unwrap()).await.unwrap().unwrap();
     assert_eq!(stack.tip().await.unwrap().authenticity, Authenticity::Checked);
+}
+
+#[tokio::test]
+async fn reader_of_the_state_accepts_no_outputs_of_a_foreign_key() {
+    let shop = Shop::new().await;
+    let known_stacks: Arc<MemoryKnownStacks> = Arc::default();
+    let anna = shop.stacks(5, &shop.anna);
+    let anna = anna.with_known_stacks(Arc::clone(&known_stacks) as Arc<dyn KnownStacks>);
+    let name = "shop".parse().unwrap();
+    let stack = anna.get(&name).await.unwrap().unwrap();
+    stack.tip().await.unwrap();
+    // Anna's recipient is in the head, and anyone can wrap a key of their own to it.
+    let lineage = stack.lineage();
+    let foreign = keys(9, &shop.carl).generate(lineage).unwrap();
+    let recipients = [shop.anna.recipient().to_owned()];
+    let serial = Serial(101);
+    let evil = StackOutputs {
+        sensitive: Vec::new(),
+        ..outputs("db://evil")
+    };
+    let document = foreign
+        .outputs_document(SealingPolicy::Sensitive, &name, serial, &evil, &recipients)
+        .unwrap();
+    let path = shop
+        .root()
+        .join(format!("outputs/{lineage}/{:020}.json", serial.get()));
+    std::fs::write(&path, document).unwrap();
+    let refused = anna.published_outputs(&name).await.unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Distrusted, "{refused}");
+    let pin = known_stacks.seen(lineage).await.unwrap().unwrap();
+    assert_eq!(pin.outputs, None);
 }
