@@ -139,7 +139,7 @@ SHAPES = {
     "DETACHED": ("serial=number snapshot=SNAPSHOTREF entries=number", ""),
     "CHECKPOINT": ("base=BASE", ""),
     "INVALIDATION": ("update=uuid since=text", ""),
-    "PEER": ("lineage=uuid name=text", ""),
+    "PEER": ("lineage=uuid name=text", "sealed=bool"),
     "MOVEIN": ("id=uuid from=PEER entries=[entry]", "at=text"),
     "MOVEOUT": ("id=uuid to=PEER entries=[object]", "at=text"),
     "MOVEEND": ("id=uuid outcome=text", ""),

@@ -29,6 +29,9 @@ pub struct Peer {
     pub lineage: Lineage,
     /// Name of the other stack when the move began.
     pub name: StackName,
+    /// Whether the other stack had a data key when the move began. A plain stack in its place then settles nothing.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub sealed: bool,
 }
 
 impl fmt::Display for Peer {

@@ -151,6 +151,7 @@ fn peer(locked: &LockedStack) -> Peer {
     Peer {
         lineage: locked.stack.lineage(),
         name: locked.stack.name().clone(),
+        sealed: locked.seal.key().is_some(),
     }
 }
 

@@ -17,7 +17,7 @@ use crate::transfer::moves::{complete_arrival, record_move_end, withdraw};
 use crate::write::locked_stack::LockedStack;
 use crate::write::opening;
 use state_core::moves::{MoveIn, MoveOut, MoveOutcome, Peer};
-use state_core::{Error, Lineage, MutationId, Result, RevisionId, State, UpdateKind};
+use state_core::{Error, MutationId, Result, RevisionId, State, UpdateKind};
 
 /// The outcome of settling a move whose resources waited at a destination.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -60,7 +60,7 @@ pub(crate) async fn settle_move(locked: &LockedStack, id: MutationId) -> Result<
 /// whether the entries left the source.
 pub(crate) async fn resolve_move(locked: &LockedStack, id: MutationId, left: bool) -> Result<MoveSettlement> {
     let incoming = find(&locked.state(), id)?;
-    if read_peer(locked, incoming.from.lineage).await.is_ok() {
+    if read_peer(locked, &incoming.from).await.is_ok() {
         let reason = format!(
             "{} can be read, so its state decides: settle the move instead",
             incoming.from
@@ -109,6 +109,13 @@ async fn settle_moves_from(locked: &LockedStack, source: &LockedStack) -> Result
         .filter(|incoming| incoming.from.lineage == lineage)
     {
         let id = incoming.id;
+        let is = source.head.current().proof().into();
+        if require_credible(locked, &source.stack, &incoming.from, is)
+            .await
+            .is_err()
+        {
+            continue;
+        }
         let settled = if !has_departed(&there, id) {
             withdraw(locked, id).await
         } else if let Err(error) = complete_incoming(locked, incoming).await {
@@ -166,7 +173,7 @@ async fn settle_between(one: &LockedStack, other: &LockedStack) -> Result<()> {
 /// Determines at the source whether a move is committed; locks the source if it isn't.
 async fn source_status(locked: &LockedStack, incoming: &MoveIn) -> Result<SourceStatus> {
     // The source is read without a lock first: a reader can see a committed move while another process holds the lock.
-    let (source, tip) = read_peer(locked, incoming.from.lineage).await?;
+    let (source, tip) = read_peer(locked, &incoming.from).await?;
     if has_departed(&tip.state, incoming.id) {
         return Ok(SourceStatus::Left);
     }
@@ -188,7 +195,7 @@ async fn source_status(locked: &LockedStack, incoming: &MoveIn) -> Result<Source
 /// destination and to complete the move.
 async fn has_arrived(locked: &LockedStack, leaving: &MoveOut) -> bool {
     let MoveOut { id, to, .. } = leaving;
-    let Ok((destination, tip)) = read_peer(locked, to.lineage).await else {
+    let Ok((destination, tip)) = read_peer(locked, to).await else {
         return false;
     };
     if tip.state.incoming().any(|incoming| incoming.id == *id) {
@@ -205,24 +212,31 @@ async fn has_arrived(locked: &LockedStack, leaving: &MoveOut) -> bool {
 ///
 /// # Errors
 /// `Distrusted` if its state isn't credible (see [`require_credible`]) or was rolled back; any error of reading it.
-async fn read_peer(locked: &LockedStack, lineage: Lineage) -> Result<(StackContext, View)> {
-    let (peer, opened) = open::sibling(&locked.stack, lineage).await?;
+async fn read_peer(locked: &LockedStack, recorded: &Peer) -> Result<(StackContext, View)> {
+    let (peer, opened) = open::sibling(&locked.stack, recorded.lineage).await?;
     // This check precedes the read of the tip, which would pin a forged stack.
-    require_credible(locked, &peer, opened.head.proof().into()).await?;
+    require_credible(locked, &peer, recorded, opened.head.proof().into()).await?;
     let tip = view::tip(&peer).await?;
-    require_credible(locked, &peer, tip.authenticity).await?;
+    require_credible(locked, &peer, recorded, tip.authenticity).await?;
     match &tip.regression {
         None => Ok((peer, tip)),
         Some(regression) => Err(Error::distrusted(peer.object(), regression.clone())),
     }
 }
 
-/// Requires that the other stack of a move was authenticated, if this stack is sealed. A plain stack is accepted only
-/// if this client remembers it as plain: anyone with write access can put a plain stack in the place of a sealed one.
-async fn require_credible(locked: &LockedStack, peer: &StackContext, is: Authenticity) -> Result<()> {
+/// Requires that the other stack of a move was authenticated, if it was sealed when the move began, or if this stack is
+/// sealed. A plain stack beside a sealed one is accepted only if the move recorded it as plain and this client
+/// remembers it as plain: anyone with write access can put a plain stack in the place of a sealed one.
+async fn require_credible(
+    locked: &LockedStack,
+    peer: &StackContext,
+    recorded: &Peer,
+    is: Authenticity,
+) -> Result<()> {
     let is_credible = match is {
         Authenticity::Checked => true,
         Authenticity::Unchecked => false,
+        Authenticity::None if recorded.sealed => false,
         Authenticity::None => locked.seal.key().is_none() || is_known_as_plain(peer).await?,
     };
     if is_credible {

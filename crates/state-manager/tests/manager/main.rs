@@ -44,6 +44,7 @@ mod replayed_peer;
 mod revisions;
 mod rotation;
 mod sealed;
+mod sealed_moves;
 mod sessions;
 mod signed_names;
 #[cfg(unix)]

@@ -25,18 +25,21 @@ impl Pair {
     /// Makes the two stacks. `source` is the name of the source, and the destination is named `shop/m`. The name of the
     /// source decides which of them is locked first, because stacks are locked in the order of their names.
     pub(crate) async fn new(source: &str) -> Self {
+        Self::with_policy(source, SealingPolicy::Plaintext, |stacks| stacks).await
+    }
+
+    /// As [`Self::new`], with this policy, and with stacks that `keyed` gives their keys.
+    pub(crate) async fn with_policy(
+        source: &str,
+        policy: SealingPolicy,
+        keyed: impl FnOnce(Stacks) -> Stacks,
+    ) -> Self {
         let backend = MemoryBackend::default();
         let wrapped = FaultyBackend::new(Arc::new(backend.clone()));
         let plan = wrapped.plan();
-        let stacks = Stacks::new(Arc::new(wrapped), environment(3));
-        let source = stacks
-            .new_stack_with(&name(source), SealingPolicy::Plaintext)
-            .await
-            .unwrap();
-        let there = stacks
-            .new_stack_with(&name("shop/m"), SealingPolicy::Plaintext)
-            .await
-            .unwrap();
+        let stacks = keyed(Stacks::new(Arc::new(wrapped), environment(3)));
+        let source = stacks.new_stack_with(&name(source), policy).await.unwrap();
+        let there = stacks.new_stack_with(&name("shop/m"), policy).await.unwrap();
         let session = source.lock("deploy").await.unwrap();
         let update = start(&session).await;
         for (made, on) in [("a", &[][..]), ("b", &["a"]), ("c", &[])] {
@@ -88,7 +91,7 @@ fn plan(source: &Session, there: &Session, moved: &[&str]) -> MovePlan {
 }
 
 /// Takes over the lock from its holder, and releases it.
-async fn takeover(stack: &Stack) {
+pub(crate) async fn takeover(stack: &Stack) {
     let seen = stack.lock_status().await.unwrap().epoch;
     let session = stack.break_lock("takeover", seen).await.unwrap();
     session.close().await.unwrap();
@@ -226,7 +229,11 @@ async fn interrupted_move_ends_on_exactly_one_side() {
 /// A move that fails in the append that commits it, or in the append after that if `committed` is set. The failed
 /// append takes effect only when the plan delivers it. The returned sessions still hold both locks.
 async fn cut(moved: &[&str], committed: bool) -> (Pair, Session, Session) {
-    let pair = Pair::new("shop/a").await;
+    cut_in(Pair::new("shop/a").await, moved, committed).await
+}
+
+/// As [`cut`], between these stacks.
+pub(crate) async fn cut_in(pair: Pair, moved: &[&str], committed: bool) -> (Pair, Session, Session) {
     let (source, there) = pair.lock().await.unwrap();
     let plan = plan(&source, &there, moved);
     let at = if committed { 2 } else { 1 };

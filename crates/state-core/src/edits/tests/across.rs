@@ -33,6 +33,7 @@ fn peer(state: &State) -> Peer {
     Peer {
         lineage: state.lineage(),
         name: "shop/other".parse().unwrap(),
+        sealed: false,
     }
 }
 

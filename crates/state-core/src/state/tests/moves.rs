@@ -12,6 +12,7 @@ fn peer(number: u8) -> Peer {
     Peer {
         lineage: Lineage::from_bits([number; 16]),
         name: "shop/other".parse().unwrap(),
+        sealed: false,
     }
 }
 
