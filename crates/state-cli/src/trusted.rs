@@ -87,15 +87,31 @@ impl TrustedPaths {
         identity(path).is_ok_and(|(digest, _)| self.0.join(digest.to_string()).is_file())
     }
 
-    /// Accepts a path and returns its absolute form.
+    /// Accepts a path, as it was found.
     ///
     /// # Errors
-    /// If the path doesn't exist, or the file can't be written.
-    pub(crate) fn accept(&self, path: &Path) -> Result<PathBuf, CliError> {
+    /// If the file that remembers it can't be written.
+    pub(crate) fn accept(&self, path: &FoundPath) -> Result<(), CliError> {
+        write(&self.0, path.digest, path.absolute.as_os_str().as_bytes())
+    }
+}
+
+/// A path and the place to which it leads, at one time.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct FoundPath {
+    digest: Digest,
+    pub(crate) absolute: PathBuf,
+}
+
+impl FoundPath {
+    /// Follows the links of a path.
+    ///
+    /// # Errors
+    /// If the path doesn't exist.
+    pub(crate) fn of(path: &Path) -> Result<Self, CliError> {
         let found = identity(path).map_err(|source| CliError::io(path.display().to_string(), &source));
         let (digest, absolute) = found?;
-        write(&self.0, digest, absolute.as_os_str().as_bytes())?;
-        Ok(absolute)
+        Ok(Self { digest, absolute })
     }
 }
 

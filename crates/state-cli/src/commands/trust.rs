@@ -2,8 +2,10 @@
 //! approves commands and paths.
 
 mod commands;
+mod memory;
 mod path;
 
+use self::memory::{pin, require_named, require_remembered};
 use crate::context::{CommandResult, Context};
 use crate::error::CliError;
 use crate::exit::ExitCode;
@@ -131,15 +133,10 @@ pub(crate) async fn run(context: &Context, args: &Args) -> CommandResult {
         Some(head) => head.lineage,
         None => return missing(context, args.accept, &stacks, &known_stacks, &name).await,
     };
-    let stacks = match args.key {
-        Some(key) => {
-            pin(&*known_stacks, &name, lineage, key).await?;
-            // The pin binds this lineage only. Another stack that takes the name before the next read must have the key, too.
-            stacks.with_expectations(Expectations::new(vec![key], None))
-        }
-        None => stacks,
+    let mut trusted = match args.key {
+        Some(key) => inspect_with_key(stacks.clone(), &*known_stacks, &name, lineage, key).await?,
+        None => inspect(&stacks, &*known_stacks, &name, lineage).await?,
     };
-    let mut trusted = inspect(&stacks, &*known_stacks, &name, lineage).await?;
     if args.accept {
         trusted = accept(context, &stacks, &*known_stacks, &name, trusted).await?;
     }
@@ -351,46 +348,35 @@ fn require_same(name: &StackName, first: Lineage, now: Lineage) -> Result<(), Cl
     )))
 }
 
-async fn pin(
+/// Pins the data key of the stack to which the name leads, and inspects the stack. If the stack has the key, also remembers
+/// that the name leads to it: another stack that takes the name later is refused.
+async fn inspect_with_key(
+    stacks: Stacks,
     known_stacks: &dyn KnownStacks,
     name: &StackName,
     lineage: Lineage,
     key: KeyId,
-) -> Result<(), CliError> {
-    if let Some(seen) = known_stacks.seen(lineage).await? {
-        // A pin of the key alone would replace the remembered serial and recipients.
-        let known = match seen.key {
-            Some(known) if known == key => return Ok(()),
-            Some(known) => format!("key {known}"),
-            None => "a stack without a key".to_owned(),
-        };
-        let message = format!("cannot pin the key: this client remembers {known}");
-        return Err(CliError::conflict(format!("stack {}", name.short()), &message)
-            .with_hint("accept the current key with `statectl trust --accept` first"));
-    }
-    known_stacks
-        .replace(lineage, None, Some(&StackPin::pinned(key)))
-        .await;
-    require_remembered(known_stacks, name, lineage, Some(key)).await
-}
-
-/// Requires that this client remembers the stack with this key. A memory that can't be written is only a warning to other
-/// commands, which do their work without it.
-async fn require_remembered(
-    known_stacks: &dyn KnownStacks,
-    name: &StackName,
-    lineage: Lineage,
-    key: Option<KeyId>,
-) -> Result<(), CliError> {
-    let pin = known_stacks.seen(lineage).await?;
-    if pin.is_some_and(|pin| pin.key == key) {
-        return Ok(());
+) -> Result<TrustReport, CliError> {
+    require_named(known_stacks, name, lineage).await?;
+    pin(known_stacks, name, lineage, key).await?;
+    // The stack that is inspected must have the key, too: it could be exchanged after the head was read.
+    let stacks = stacks.with_expectations(Expectations::new(vec![key], None));
+    let inspected = inspect(&stacks, known_stacks, name, lineage).await?;
+    let found = inspected.found.as_ref().and_then(|found| found.key);
+    if found == Some(key) {
+        known_stacks.replace_name(name, None, Some(lineage)).await;
+        require_named(known_stacks, name, lineage).await?;
+        return Ok(inspected);
     }
     let object = format!("stack {}", name.short());
-    Err(
-        CliError::failed(object, "this client could not remember the stack")
-            .with_hint("make the folder that the warning names writable, and try again"),
-    )
+    let has = found.map_or_else(
+        || "it isn't encrypted".to_owned(),
+        |found| format!("it has key {found}"),
+    );
+    let message = format!("{has}, not key {key}, and stays refused until it has that key");
+    Err(CliError::undecipherable(object, &message).with_hint(
+        "compare the key with another user of the stack; if it was mistyped, accept the stack with `statectl trust --accept`",
+    ))
 }
 
 /// Compares the stack with what this client remembers.

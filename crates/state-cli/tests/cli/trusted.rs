@@ -126,7 +126,7 @@ fn forged_stack_is_neither_shown_nor_written() {
     newcomer(&["identity", "--new"]).exits(0);
     let mine = newcomer(&["identity"]).stdout;
     as_user(&sandbox, "eve", &["recipients", "add", mine.trim()]).exits(0);
-    newcomer(&["trust", "--key", stranger]).exits(0);
+    newcomer(&["trust", "--key", stranger]).exits(12);
     newcomer(&["list"]).exits(12);
     newcomer(&["trust", "--key", "no-key"]).exits(2);
 }
@@ -169,6 +169,26 @@ fn output_readers_can_read_only_outputs() {
         1,
         "outputs must be published only while the stack has an output recipient"
     );
+}
+
+#[test]
+fn altered_stack_shows_no_published_outputs() {
+    let sandbox = sealed_shop();
+    let anna = |arguments: &[&str]| as_user(&sandbox, "anna", arguments);
+    let hers = anna(&["identity"]).exits(0).stdout;
+    let recipient = hers.lines().find(|line| line.starts_with("age1")).unwrap().trim();
+    anna(&["recipients", "add", "--outputs", recipient]).exits(0);
+    anna(&["outputs"]).exits(0);
+    let stack = std::fs::read_dir(sandbox.path().join(".state/stacks"))
+        .unwrap()
+        .next();
+    let path = stack.unwrap().unwrap().path().join("head.json");
+    use state_core::Enveloped as _;
+    let mut forged = state_core::Head::decode("head", &std::fs::read(&path).unwrap()).unwrap();
+    forged.tag = None;
+    std::fs::write(&path, forged.encode()).unwrap();
+    let refused = anna(&["outputs"]).exits(12);
+    assert_eq!(refused.stdout, "", "{refused:?}");
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use super::no_memory;
 use crate::context::{CommandResult, Context};
 use crate::error::CliError;
-use crate::trusted::TrustedPaths;
+use crate::trusted::{FoundPath, TrustedPaths};
 use serde::Serialize;
 use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt;
@@ -36,15 +36,22 @@ pub(super) fn run(context: &Context, path: &Path) -> CommandResult {
         return Err(CliError::usage(object, message)
             .with_hint("name any other store with `--backend`, which isn't checked"));
     }
+    let shown = FoundPath::of(path)?;
     let question = format!(
         "{object} belongs to the user with the id {}, and has the mode {:04o}. Use it although other users may change it?",
         target.uid(),
         target.mode() & 0o7777
     );
     context.prompt.confirm(&object, &question)?;
-    let accepted = trusted.accept(path)?;
+    if FoundPath::of(path)? != shown {
+        let message = "it led to another place when you were asked; nothing was accepted";
+        return Err(
+            CliError::conflict(object, message).with_hint("look at the path, then run the command again")
+        );
+    }
+    trusted.accept(&shown)?;
     let report = PathReport {
-        path: accepted.display().to_string(),
+        path: shown.absolute.display().to_string(),
     };
     context.report("trust-path", &report, Vec::new(), |page| {
         page.line(format_args!("this client trusts {}", report.path));
