@@ -1,7 +1,7 @@
 //! Finds the ends of strings in bulk: one bit for each byte of a text.
 
 /// The number of bytes that one word describes.
-pub(super) const WIDTH: usize = 64;
+const WIDTH: usize = 64;
 
 /// One bit for each byte of a text: 1 for a byte that a string can't contain unescaped (`"`, `\`, a control character),
 /// and for all positions after the end. Computing the bits of 64 bytes at once is several times faster than a search in
@@ -41,18 +41,11 @@ impl Marks {
     }
 }
 
-fn marks_of(bytes: &[u8; WIDTH]) -> u64 {
-    bits_of(bytes, |byte| (byte == b'"') | (byte == b'\\') | (byte < 0x20))
-}
-
-/// Returns one bit for each of 64 bytes, 1 where `is_marked` holds; the lowest bit is that of the first byte.
+/// Returns the bits of 64 bytes; the lowest bit is that of the first byte.
 #[inline]
-pub(super) fn bits_of(bytes: &[u8; WIDTH], is_marked: impl Fn(u8) -> bool) -> u64 {
-    // The compiler turns this loop into instructions on 16 bytes and more if `is_marked` compiles without a branch.
-    let mut marked = [0; WIDTH];
-    for (mark, byte) in marked.iter_mut().zip(bytes) {
-        *mark = u8::from(is_marked(*byte));
-    }
+fn marks_of(bytes: &[u8; WIDTH]) -> u64 {
+    // The compiler turns this loop into instructions on 16 bytes and more, because it has no branch.
+    let marked = bytes.map(|byte| u8::from(byte == b'"') | u8::from(byte == b'\\') | u8::from(byte < 0x20));
     let (steps, _) = marked.as_chunks::<8>();
     steps.iter().rev().fold(0, |word, step| {
         // The multiplication gathers the lowest bit of each byte in the highest byte of the product.

@@ -1,6 +1,5 @@
 //! Finds the end of a value of validated text; that of an object or array in blocks of 64 bytes.
 
-use super::marks::{WIDTH, bits_of};
 use super::text::{end_of_string, skip_string};
 
 /// Returns the index after the validated value that starts at `at`.
@@ -20,7 +19,14 @@ fn skip_scalar(bytes: &[u8], at: usize) -> usize {
         .map_or(bytes.len(), |found| at + found)
 }
 
+/// The number of bytes in a block.
+const WIDTH: usize = 64;
+
+const LOWS: u64 = u64::from_ne_bytes([0x01; 8]);
+const BELOW_HIGHS: u64 = u64::from_ne_bytes([0x7F; 8]);
+
 /// The bytes of a block that matter for its structure; the lowest bit is that of the first byte.
+#[derive(Default)]
 struct Block {
     quotes: u64,
     escapes: u64,
@@ -30,14 +36,30 @@ struct Block {
 
 impl Block {
     fn of(bytes: &[u8; WIDTH]) -> Self {
-        // The bit 0x20 distinguishes a brace from a bracket.
-        Self {
-            quotes: bits_of(bytes, |byte| byte == b'"'),
-            escapes: bits_of(bytes, |byte| byte == b'\\'),
-            opening: bits_of(bytes, |byte| byte | 0x20 == b'{'),
-            closing: bits_of(bytes, |byte| byte | 0x20 == b'}'),
+        let mut block = Self::default();
+        let (words, _) = bytes.as_chunks::<8>();
+        for word in words.iter().rev() {
+            let word = u64::from_le_bytes(*word);
+            // The bit 0x20 distinguishes a brace from a bracket.
+            let folded = word | (LOWS * 0x20);
+            block.quotes = block.quotes << 8 | bits_equal(word, b'"');
+            block.escapes = block.escapes << 8 | bits_equal(word, b'\\');
+            block.opening = block.opening << 8 | bits_equal(folded, b'{');
+            block.closing = block.closing << 8 | bits_equal(folded, b'}');
         }
+        block
     }
+}
+
+/// One bit for each byte of the word, 1 if it is equal to `byte`.
+#[inline]
+fn bits_equal(word: u64, byte: u8) -> u64 {
+    let differences = word ^ (LOWS * u64::from(byte));
+    // The addition carries into the highest bit of each byte with a bit below it, and never into the next byte.
+    let nonzero = ((differences & BELOW_HIGHS) + BELOW_HIGHS) | differences;
+    let equal = (!nonzero >> 7) & LOWS;
+    // The multiplication gathers the lowest bit of each byte in the highest byte of the product.
+    equal.wrapping_mul(0x0102_0408_1020_4080) >> 56
 }
 
 /// Where a search is.

@@ -107,6 +107,13 @@ impl<'a> View<'a> {
         (self.kind() == Kind::Object).then(|| Members(Cursor::inside(*self)))
     }
 
+    /// Returns the first key of an object, without passing over its value.
+    pub fn first_key(&self) -> Option<Cow<'a, str>> {
+        let mut members = self.members()?;
+        members.0.advance()?;
+        Some(unescape(members.0.key()))
+    }
+
     /// Returns the elements of an array.
     pub fn elements(&self) -> Option<Elements<'a>> {
         (self.kind() == Kind::Array).then(|| Elements(Cursor::inside(*self)))

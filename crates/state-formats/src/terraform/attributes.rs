@@ -8,6 +8,7 @@
 use super::cty;
 use crate::fields::push_token;
 use state_core::json::{ArrayWriter, ObjectWriter, View};
+use std::borrow::Cow;
 
 /// The pointers to objects that look like a wrapper but were written with `type` first.
 pub(super) fn sorted_lookalikes(attributes: View<'_>) -> Vec<String> {
@@ -17,11 +18,9 @@ pub(super) fn sorted_lookalikes(attributes: View<'_>) -> Vec<String> {
 }
 
 fn walk(view: View<'_>, pointer: &mut String, found: &mut Vec<String>) {
-    if looks_wrapped(&view)
-        && view
-            .members()
-            .and_then(|mut all| all.next())
-            .is_some_and(|(key, _)| key == "type")
+    if view.first_key().is_some_and(|key| key == "type")
+        && let Some(members) = view.members()
+        && looks_wrapped(&members.take(3).collect::<Vec<_>>())
     {
         found.push(pointer.clone());
     }
@@ -38,13 +37,17 @@ fn walk(view: View<'_>, pointer: &mut String, found: &mut Vec<String>) {
     }
 }
 
-fn looks_wrapped(view: &View<'_>) -> bool {
-    let is_pair = view.members().is_some_and(|members| members.take(3).count() == 2);
-    is_pair
-        && match (view.get("value"), view.get("type")) {
-            (Some(value), Some(r#type)) => cty::is_type(&r#type) && cty::fits(&value, &r#type),
-            _ => false,
-        }
+/// Whether an object with these members, or with more that begin with them, looks like a wrapper.
+fn looks_wrapped(members: &[(Cow<'_, str>, View<'_>)]) -> bool {
+    let [(first, one), (second, other)] = members else {
+        return false;
+    };
+    let (value, r#type) = match (&**first, &**second) {
+        ("value", "type") => (one, other),
+        ("type", "value") => (other, one),
+        _ => return false,
+    };
+    cty::is_type(r#type) && cty::fits(value, r#type)
 }
 
 /// Appends attributes in Terraform's order. `sorted` contains the pointers to objects that only look like a wrapper.
@@ -56,7 +59,7 @@ fn write_at(view: View<'_>, pointer: &mut String, sorted: &[String], out: &mut S
     let end = pointer.len();
     if let Some(members) = view.members() {
         let mut members: Vec<_> = members.collect();
-        if looks_wrapped(&view) && !sorted.iter().any(|known| known == pointer) {
+        if looks_wrapped(&members) && !sorted.iter().any(|known| known == pointer) {
             members.sort_by_key(|(key, _)| key != "value");
         }
         let mut object = ObjectWriter::new(out);
