@@ -41,9 +41,11 @@ pub(crate) fn stored_items(stack: &Stack, before: Slot) -> Result<Vec<StoredItem
             add(&journal, &file, StoredItemName::Journal(file.clone()))?;
         }
     }
-    // The compaction of an earlier base, which a crash left.
+    // The compaction of an earlier base, which a crash left. The next close removes the one that the head names.
+    let named = stack.head()?.head.compactions;
+    let is_named = |found: &CompactionName| named.iter().any(|named| named.start == found.start);
     let compactions = files.iter().filter_map(|file| CompactionName::parse(file));
-    for compaction in compactions.filter(|compaction| compaction.start < before) {
+    for compaction in compactions.filter(|found| found.start < before && !is_named(found)) {
         let file = compaction.to_string();
         add(&journal, &file, StoredItemName::Journal(file.clone()))?;
     }

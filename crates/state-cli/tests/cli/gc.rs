@@ -67,6 +67,8 @@ fn a_collection_without_grace_drops_and_deletes_at_once() {
     let gone: Vec<_> = before
         .iter()
         .filter(|(path, _)| !after.contains_key(*path))
+        // The collection drops no compaction: the close replaces it.
+        .filter(|(path, _)| path.extension().is_none_or(|extension| extension != "frames"))
         .collect();
     assert_eq!(
         done["deleted"]["files"].as_u64(),
