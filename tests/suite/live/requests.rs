@@ -8,9 +8,7 @@ mod report;
 use super::proxy::CountingProxy;
 use super::servers;
 use client::{Client, behind_proxy};
-use limits::{
-    AFTER_CRASH, FIRST_CONTACT, FIRST_USE, LISTS, MANY_STACKS, READS, UP_AT_ONCE, UP_SLOW, WRITES,
-};
+use limits::{AFTER_CRASH, FIRST_CONTACT, FIRST_USE, LISTS, MANY_STACKS, READS, UP_AT_ONCE, UP_SLOW, WRITES};
 use std::fmt::Write;
 use std::process::Stdio;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -104,11 +102,16 @@ fn list_of_stacks_costs_two_requests_a_stack() {
         let (proxy, server) = behind_proxy(server);
         let client = Client::new(&proxy, &server);
         client.run(&["init"]);
-        client.program(&program(1, |_| "{ kind: 'random:id', inputs: { bytes: 4 } }".to_owned()));
+        client.program(&program(1, |_| {
+            "{ kind: 'random:id', inputs: { bytes: 4 } }".to_owned()
+        }));
         make_stacks(&client);
         let listed = client.run(&["stack", "ls"]).out;
         assert_eq!(listed.matches("stack-").count(), MANY_STACKS, "{listed}");
-        LISTS.iter().filter_map(|limit| client.measure(limit, 0)).collect()
+        LISTS
+            .iter()
+            .filter_map(|limit| client.measure(limit, 0))
+            .collect()
     });
 }
 

@@ -394,11 +394,11 @@ pub struct Watermark {
 pub struct ClosedState {
     /// Slot of the watermark that was written with this state.
     pub slot: Slot,
-    /// The current revision.
+    /// The revision that is current there.
     pub revision: RevisionId,
     /// Time of the last change, in UTC.
     pub updated: Timestamp,
-    /// Number of resources.
+    /// How many resources the state has.
     pub resources: u64,
 }
 

@@ -7,13 +7,13 @@ use crate::keys::authenticate::{self, Authenticated, OpenedJournal, frame_object
 use crate::objects::document::{RevisionDocument, RevisionRecord};
 use crate::objects::{history_index, history_page, snapshots};
 use crate::read::open::{self, Extent};
-use crate::read::replay;
 use crate::read::tip::Tip;
+use crate::read::{replay, retrying};
 use state_core::backend::{ObjectName, StoredItem, StoredItemName};
 use state_core::head::Collection;
 use state_core::history::{History, HistoryPageRef};
 use state_core::journal::{Fence, FrameKind};
-use state_core::{Base, Digest, Result, RevisionId, Serial, Slot, Timestamp, Writer};
+use state_core::{Base, Digest, Head, Result, RevisionId, Serial, Slot, Timestamp, Writer};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -77,7 +77,18 @@ impl HistoryCut {
 impl Survey {
     /// Reads the head, the journal and all revision documents of a stack.
     pub(super) async fn of(stack: &StackContext) -> Result<Self> {
-        let journal = open::journal(stack, Extent::Whole).await?.journal;
+        loop {
+            let journal = open::journal(stack, Extent::Whole).await?.journal;
+            let before = Head::clone(&journal.head);
+            let survey = Self::at(stack, journal).await;
+            // A plan is made without the lock: another process may collect meanwhile.
+            if !retrying::must_start_over(stack, &survey, &before).await? {
+                return survey;
+            }
+        }
+    }
+
+    async fn at(stack: &StackContext, journal: OpenedJournal) -> Result<Self> {
         let tip = Tip::of(stack, &journal).await?;
         let (mut pages, mut documents) = (Vec::new(), Vec::new());
         let named = authenticate::pages(stack, &tip.head).await?;

@@ -100,20 +100,47 @@ pub(crate) async fn check(store: &StoreContext, name: &StackName, now: Option<Li
     }
 }
 
-/// Checks all names that this client remembers and that a list of the store doesn't contain.
+/// Checks all names that this client remembers and that a list of the store doesn't contain. Returns false if the list
+/// is outdated: one of the names leads to the remembered stack by now.
 ///
 /// # Errors
 /// As [`check`].
-pub(crate) async fn check_absent(store: &StoreContext, listed: &[StackName]) -> Result<()> {
+pub(crate) async fn check_absent(store: &StoreContext, listed: &[StackName]) -> Result<bool> {
     let Some(known_stacks) = store.known_stacks() else {
-        return Ok(());
+        return Ok(true);
     };
     for name in known_stacks.names().await? {
-        if !listed.iter().any(|one| one.folded() == name.folded()) {
-            follow_to_none(store, &name).await?;
+        if listed.iter().any(|one| one.folded() == name.folded()) {
+            continue;
+        }
+        match follow_to_none(store, &name).await {
+            // The memory was read after the list: another process of this client may have created the stack, or renamed it
+            // to this name, between the two.
+            Err(error) if error.kind() == ErrorKind::Distrusted => {
+                let remembered = known_stacks.named(&name).await?;
+                match remembered {
+                    Some(lineage) if leads_to(store, &name, lineage).await? => return Ok(false),
+                    _ => return Err(error),
+                }
+            }
+            followed => drop(followed?),
         }
     }
-    Ok(())
+    Ok(true)
+}
+
+/// Repeats the reading of a list until it isn't outdated any more. `read` returns none for an outdated list.
+///
+/// # Errors
+/// `Conflict` if the names changed during each attempt; errors of `read`.
+pub(crate) async fn repeated<T>(read: impl AsyncFn() -> Result<Option<T>>) -> Result<T> {
+    for _ in 0..ATTEMPTS {
+        if let Some(list) = read().await? {
+            return Ok(list);
+        }
+    }
+    let reason = "its stacks changed during each attempt to list them; try again";
+    Err(Error::conflict("the store", reason))
 }
 
 /// Requires that every sealed stack that this client knows is still found, before a name counts as unused: a known stack

@@ -32,6 +32,7 @@ pub(crate) async fn find_after(
     name: &StackName,
     pointer: Pointer,
 ) -> Result<Option<StackContext>> {
+    let mut led_to = None;
     for attempt in 0..ATTEMPTS {
         let resolved = match pointer {
             Pointer::Missing if attempt == 0 => None,
@@ -50,9 +51,11 @@ pub(crate) async fn find_after(
             // the two.
             Err(error) if error.kind() == ErrorKind::Distrusted => {
                 let pointer = UncheckedName::read(store.backend(), name).await?;
-                if pointer.is_none_or(|pointer| pointer.lineage().is_none()) {
+                let is_same = led_to == pointer;
+                if is_same || pointer.as_ref().is_none_or(|pointer| pointer.lineage().is_none()) {
                     return Err(error);
                 }
+                led_to = pointer;
                 continue;
             }
             released => drop(released?),
@@ -276,4 +279,3 @@ fn accepted(found: &PresentStack, fresh: Option<StackPin>, before: Option<&Stack
     }
     now
 }
-

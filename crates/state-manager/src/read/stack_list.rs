@@ -58,7 +58,7 @@ pub struct StackSummary {
 /// A stack of the list whose name was authenticated.
 enum ListedStack {
     /// Its head describes the state.
-    Closed(StackSummary),
+    Closed(Box<StackSummary>),
     /// It must be opened.
     Unread(StackContext),
 }
@@ -81,6 +81,11 @@ impl ListedStack {
 
 /// All stacks, sorted by name. At least one of them must meet the caller's expectations, which name a single stack.
 pub(crate) async fn summaries(store: &StoreContext) -> Result<Vec<StackSummary>> {
+    name_memory::repeated(async || Box::pin(summaries_once(store)).await).await
+}
+
+/// As [`summaries`]; none if a stack got a name while the names were read.
+async fn summaries_once(store: &StoreContext) -> Result<Option<Vec<StackSummary>>> {
     // The caller's expectations apply to one stack, so the others' names are looked up without them.
     let listed = StoreContext {
         expectations: Arc::default(),
@@ -98,18 +103,20 @@ pub(crate) async fn summaries(store: &StoreContext) -> Result<Vec<StackSummary>>
         name_memory::check(&listed, stack.name(), Some(stack.lineage())).await?;
     }
     let names: Vec<_> = stacks.iter().map(|stack| stack.name().clone()).collect();
-    name_memory::check_absent(store, &names).await?;
+    if !name_memory::check_absent(store, &names).await? {
+        return Ok(None);
+    }
     let mut summaries = Vec::new();
     let mut unread = Vec::new();
     for stack in stacks {
         match stack {
-            ListedStack::Closed(summary) => summaries.push(summary),
+            ListedStack::Closed(summary) => summaries.push(*summary),
             ListedStack::Unread(stack) => unread.push(stack),
         }
     }
     summaries.extend(read_summaries(store, unread).await?);
     summaries.sort_by(|one, other| one.name.cmp(&other.name));
-    Ok(summaries)
+    Ok(Some(summaries))
 }
 
 /// The stack to which a pointer leads; none if it has another name or was removed.
@@ -141,9 +148,9 @@ async fn stack_at(
         true => closed_summary(&stack, &head, pin.as_deref()).await,
         false => None,
     };
-    Ok(Some(
-        closed.map_or(ListedStack::Unread(stack), ListedStack::Closed),
-    ))
+    Ok(Some(closed.map_or(ListedStack::Unread(stack), |summary| {
+        ListedStack::Closed(Box::new(summary))
+    })))
 }
 
 /// Reads the stacks that must be opened.
@@ -184,6 +191,11 @@ async fn read_summaries(store: &StoreContext, stacks: Vec<StackContext>) -> Resu
 
 /// The names of all stacks, as their heads spell them.
 pub(crate) async fn names(store: &StoreContext) -> Result<Vec<StackName>> {
+    name_memory::repeated(async || Box::pin(names_once(store)).await).await
+}
+
+/// As [`names`]; none if a stack got a name while the names were read.
+async fn names_once(store: &StoreContext) -> Result<Option<Vec<StackName>>> {
     // The pointers aren't authenticated: that would open the key of every stack, and only the stack that the caller
     // chooses matters.
     let pointers = UncheckedName::list(store.backend()).await?.into_iter();
@@ -195,8 +207,8 @@ pub(crate) async fn names(store: &StoreContext) -> Result<Vec<StackName>> {
     let heads = stream::iter(heads.collect::<Vec<_>>()).buffered(CONCURRENT_HEADS);
     let names: Vec<Option<StackName>> = heads.try_collect().await?;
     let names: Vec<StackName> = names.into_iter().flatten().collect();
-    name_memory::check_absent(store, &names).await?;
-    Ok(names)
+    let is_current = name_memory::check_absent(store, &names).await?;
+    Ok(is_current.then_some(names))
 }
 
 /// The names that lead to a stack by their pointers alone, sorted. Nothing is authenticated.

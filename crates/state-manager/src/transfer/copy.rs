@@ -11,7 +11,7 @@ use crate::keys::authenticate::{self, HistoryPages, OpenedJournal, UncheckedHead
 use crate::read::history_floor::HistoryFloor;
 use crate::read::name_memory::Believed;
 use crate::read::open::{self, Extent};
-use crate::read::{name_memory, names};
+use crate::read::{name_memory, names, retrying};
 use crate::write::naming;
 use futures_util::{StreamExt, TryStreamExt, stream};
 use serde::Serialize;
@@ -150,12 +150,30 @@ async fn point_to(store: &StoreContext, source: &StackContext, key: Option<&dyn 
 
 /// Reads the whole stack. With `to`, also writes each object to that backend. The objects are listed after the journal
 /// was read, because by then each object that the journal names exists.
+///
+/// # Errors
+/// `Conflict` if a collection or a checkpoint replaced the history meanwhile.
 async fn read(stack: &StackContext, to: Option<&dyn Backend>) -> Result<StackContents> {
-    let (from, lineage) = (stack.backend(), stack.lineage());
     // A rolled-back stack is not copied: clients of the other store couldn't notice that revisions are missing.
     let journal = open::journal(stack, Extent::Whole)
         .await?
         .require_current(stack)?;
+    let head = Head::clone(&journal.head);
+    let read = read_contents(stack, journal, to).await;
+    if retrying::must_start_over(stack, &read, &head).await? {
+        // Not repeated here: the destination has objects by now that the source no longer has.
+        let reason = "its history was collected while it was copied; copy it again";
+        return Err(Error::conflict(stack.object(), reason));
+    }
+    read
+}
+
+async fn read_contents(
+    stack: &StackContext,
+    journal: OpenedJournal,
+    to: Option<&dyn Backend>,
+) -> Result<StackContents> {
+    let (from, lineage) = (stack.backend(), stack.lineage());
     let beginning = HistoryFloor::of(&journal.head).beginning;
     let pages = authenticate::pages(stack, &journal.head).await?;
     let mut objects = BTreeMap::new();

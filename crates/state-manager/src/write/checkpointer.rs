@@ -16,7 +16,7 @@ use state_core::journal::{CheckpointNote, Frame, Record};
 use state_core::mutation::StackOutputs;
 use state_core::sealing::StackKey;
 use state_core::state::LoadedSnapshots;
-use state_core::{Base, Head, Result, Serial, StackName, State, Writer};
+use state_core::{Base, Error, Head, Result, Serial, StackName, State, Writer};
 use std::sync::Arc;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
@@ -231,6 +231,13 @@ impl CheckpointTask {
             // An open update began before the new base. Readers of the current revision must therefore replay from the
             // earlier base until that update has ended.
             head.rev_base = open.then(|| head.rev_base.clone().unwrap_or_else(|| head.base.clone()));
+            // A collection may have raised the base since this checkpoint began, and deleted what lies before.
+            if made.start < head.base.start {
+                return Err(Error::conflict(
+                    self.stack.object(),
+                    "its base is later than the checkpoint",
+                ));
+            }
             // The pages and the base change in one swap, so that each revision is always in the live journal or on a
             // page.
             history.apply(head)?;

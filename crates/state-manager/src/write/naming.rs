@@ -139,6 +139,18 @@ pub(crate) async fn rename_locked(store: &StoreContext, locked: &LockedStack, to
     {
         return Err(taken(named.name()));
     }
+    if locked.head.current().name == *to && stack.name() != to {
+        // A rename to this name was interrupted, and taking the lock finished it. This client may have read the stack under
+        // both names.
+        if to.folded() != stack.name().folded() {
+            store.forget_name(stack.name(), stack.lineage()).await;
+        }
+        let remembered = match store.known_stacks() {
+            Some(known_stacks) => known_stacks.named(to).await?,
+            None => None,
+        };
+        return store.remember_name(to, remembered, stack.lineage()).await;
+    }
     // The new name may be another spelling of the former one, under which this client remembers the stack.
     let mut remembered = Some(stack.lineage());
     if to.folded() != stack.name().folded() {

@@ -8,7 +8,7 @@ use crate::disk::Disk;
 use crate::excuses::{Excuses, is_of_former_key, is_tail_unseen, is_unread_log};
 use crate::queries::{OTHER_STACK, other_stack};
 use crate::scenario::{COLLEAGUE, MALLORY, Run, Scenario};
-use crate::written::{compactions, contains, frames_of_rotations, made, revision, was_appended, was_signed};
+use crate::written::{compactions, contains, frames_of_rotations, made, not_appended, revision, was_signed};
 use state_core::head::SealingPolicy;
 use state_core::journal::FrameKind;
 use state_core::testkit::hostile::forgeries::MARKER;
@@ -338,26 +338,15 @@ impl Oracle {
         // A compaction repeats frames from the client's memory. There is no excuse for a damaged one among them.
         for frames in compactions(lineage, run) {
             self.check_frames(scenario, &frames, own, &|_| false, broken);
-            let is_new =
-                |frame: &&Frame| frame.kind() == FrameKind::Data && !self.chains.contains(frame.chain());
-            // The attacker signs with a lost key, and a client without memory can't know that the key was lost.
-            let has_lost_key = |frame: &Frame| {
-                let id = frame.key_id().filter(|id| scenario.keys.honest(*id).is_none());
-                let key = id.and_then(|id| scenario.keys.any(id));
-                key.is_some_and(|key| frame.is_authentic(&*key))
-            };
-            for frame in frames.iter().map(|(_, frame)| frame).filter(is_new) {
-                if !was_appended(lineage, run, frame) && !has_lost_key(frame) {
-                    broken.push(format!(
-                        "the compaction has frame {}, which the client didn't append",
-                        frame.slot()
-                    ));
-                }
-            }
+            let new = frames
+                .iter()
+                .map(|(_, frame)| frame)
+                .filter(|frame| frame.kind() == FrameKind::Data && !self.chains.contains(frame.chain()));
+            broken.extend(new.filter_map(|frame| not_appended(scenario, lineage, run, frame)));
         }
     }
 
-    /// Checks one list of frames: see [`Self::check_journal`]. `is_excused` tells whether a frame that looks forged is none.
+    /// Checks one list of frames: see [`Self::check_journal`]. `is_excused` says whether a frame that looks forged is none.
     fn check_frames(
         &self,
         scenario: &Scenario,

@@ -102,8 +102,27 @@ pub(crate) fn compactions(lineage: Lineage, run: &Run) -> Vec<Vec<(Digest, Frame
     found.into_iter().map(|(_, frames)| frames).collect()
 }
 
+/// Why a frame of a compaction breaks the rules; none if the client appended it.
+pub(crate) fn not_appended(
+    scenario: &Scenario,
+    lineage: Lineage,
+    run: &Run,
+    frame: &Frame,
+) -> Option<String> {
+    // The attacker signs with a lost key, and a client without memory can't know that the key was lost.
+    let lost = frame.key_id().filter(|id| scenario.keys.honest(*id).is_none());
+    let lost = lost.and_then(|id| scenario.keys.any(id));
+    let is_signed_with_it = lost.is_some_and(|key| frame.is_authentic(&*key));
+    (!is_signed_with_it && !was_appended(lineage, run, frame)).then(|| {
+        format!(
+            "the compaction has frame {}, which the client didn't append",
+            frame.slot()
+        )
+    })
+}
+
 /// Whether the client wrote exactly the bytes of this frame to a segment in this run.
-pub(crate) fn was_appended(lineage: Lineage, run: &Run, frame: &Frame) -> bool {
+fn was_appended(lineage: Lineage, run: &Run, frame: &Frame) -> bool {
     let folder = format!("stacks/{lineage}/journal/");
     let objects = run.attacker.objects().into_iter();
     let mut segments = objects.filter(|object| object.starts_with(&folder) && !is_compaction(object));

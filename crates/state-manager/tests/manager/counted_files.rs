@@ -56,7 +56,8 @@ async fn closed_stack_is_read_from_one_journal_file_unsynced() {
     let identity = generate_identity();
     let machine = SimulatedFs::new();
     let store = Arc::new(machine.create(ROOT).unwrap());
-    let stacks = Stacks::new(Arc::<state_backend_fs::FsBackend>::clone(&store), environment(1)).with_keys(keys(1, &identity));
+    let stacks = Stacks::new(Arc::<state_backend_fs::FsBackend>::clone(&store), environment(1))
+        .with_keys(keys(1, &identity));
     let stack = stacks.new_stack(&"shop".parse().unwrap()).await.unwrap();
     deploy(&stack, &["a"]).await;
     let mut written = Vec::new();

@@ -6,9 +6,10 @@ use super::known_stacks::{Client, change_head, copy, make};
 use super::*;
 use state_core::backend::{NamePointer, NameTarget};
 use state_core::head::PendingRename;
+use state_core::testkit::fault::{Fault, FaultyBackend, Operation};
 use state_core::{Enveloped, Error, ErrorKind, Lineage, Nonce, Result, StackName};
 use state_encrypt::generate_identity;
-use state_manager::KnownStacks;
+use state_manager::{KnownStacks, MemoryKnownStacks};
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
@@ -409,4 +410,31 @@ async fn forged_removal_of_an_unsealed_stack_frees_no_name() {
     assert_eq!(kind(found), Err(ErrorKind::Distrusted));
     let outputs = client.stacks().published_outputs(&shop()).await.map(drop);
     assert_eq!(kind(outputs), Err(ErrorKind::Distrusted));
+}
+
+#[tokio::test]
+async fn repeated_rename_after_an_interruption_is_no_alarm() {
+    let (from, to): (StackName, StackName) = ("shop".parse().unwrap(), "store".parse().unwrap());
+    let faulty = FaultyBackend::new(Arc::new(MemoryBackend::default()));
+    let plan = faulty.plan();
+    let identity = generate_identity();
+    let known: Arc<MemoryKnownStacks> = Arc::default();
+    let stacks = Stacks::new(Arc::new(faulty), environment(3))
+        .with_keys(keys(3, &identity))
+        .with_known_stacks(Arc::clone(&known) as Arc<dyn KnownStacks>);
+    deploy(&stacks.new_stack(&from).await.unwrap(), &["a"]).await;
+    // The second swap of the head gives the stack its new name.
+    plan.fail(Operation::SwapHead, 1, Fault::BeforeEffect);
+    stacks.rename(&from, &to).await.unwrap_err();
+    plan.heal();
+    stacks.get(&to).await.unwrap().unwrap().tip().await.unwrap();
+    assert!(
+        known.named(&to).await.unwrap().is_some(),
+        "the new name is remembered"
+    );
+    stacks.rename(&from, &to).await.unwrap();
+    assert_eq!(known.named(&from).await.unwrap(), None);
+    let found = stacks.get(&to).await.unwrap().unwrap();
+    assert_eq!(found.name(), &to);
+    assert!(stacks.get(&from).await.unwrap().is_none());
 }

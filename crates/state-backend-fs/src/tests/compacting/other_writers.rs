@@ -153,7 +153,7 @@ async fn missing_segments_are_reported_without_the_compaction() {
     }
 }
 
-/// Without the last segment, the head can't be told from an older one.
+/// Without the last segment, nothing distinguishes the head from an older one.
 #[tokio::test]
 async fn compaction_without_the_last_segment_is_not_enough() {
     let place = TestStore::new().await;

@@ -199,7 +199,7 @@ impl StoredJournal {
         Some((format!("{folder}{:020}.frames", start.get()), bytes.into()))
     }
 
-    /// Encodes the journal.
+    /// Encodes the frames and fences as the store holds them.
     fn encode(&self, loot: &Loot, tag: ForgedTag) -> EncodedJournal {
         let (mut slot, mut chain) = self.start;
         let mut frames = Vec::new();
