@@ -194,7 +194,7 @@ pub(crate) async fn names(store: &StoreContext) -> Result<Vec<StackName>> {
     name_memory::repeated(async || Box::pin(names_once(store)).await).await
 }
 
-/// As [`names`]; none if a stack got a name while the names were read.
+/// As [`names()`]; none if a stack got a name while the names were read.
 async fn names_once(store: &StoreContext) -> Result<Option<Vec<StackName>>> {
     // The pointers aren't authenticated: that would open the key of every stack, and only the stack that the caller
     // chooses matters.
