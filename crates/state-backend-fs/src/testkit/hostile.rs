@@ -332,6 +332,20 @@ impl HostileFile {
         Ok(path)
     }
 
+    /// Records the content of the file after a write. If the attacker deleted the file while it is open, no path leads to
+    /// what the client wrote: then the written bytes alone are recorded.
+    fn record_written(&self, path: &str, bytes: &[u8]) -> io::Result<()> {
+        let located = self.shared.locate(path).ok();
+        let is_deleted = located.is_some_and(|(folder, name)| read(folder.as_ref(), &name).is_none());
+        if is_deleted && !path.contains("/.tmp-") {
+            self.shared
+                .attacker
+                .record(path, Some(Bytes::copy_from_slice(bytes)));
+            return Ok(());
+        }
+        self.record(path)
+    }
+
     fn record(&self, path: &str) -> io::Result<()> {
         let (folder, name) = match self.shared.locate(path) {
             Err(error) if Errno::from_io_error(&error) == Some(Errno::NOENT) => return Ok(()),
@@ -360,7 +374,7 @@ impl StoredFile for HostileFile {
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<usize> {
         let path = self.request(Verb::Write)?;
         let written = self.file.write_at(bytes, offset)?;
-        self.record(&path)?;
+        self.record_written(&path, &bytes[..written])?;
         Ok(written)
     }
 
