@@ -13,7 +13,7 @@ use state_core::Entropy;
 use state_core::head::SealingPolicy;
 use state_encrypt::{AgeKeys, Identities, Passphrase, PluginRules, Prompter, Recipients, generate_identity};
 use std::fs::OpenOptions;
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -144,8 +144,15 @@ impl Keys {
                 .create(folder)
                 .map_err(failed)?;
         }
-        create_private(&file, made.file().as_bytes()).map_err(failed)?;
+        let created = create_whole(&file, made.file().as_bytes());
         self.load()?;
+        match created {
+            // Another process of this user created an identity meanwhile.
+            Err(error) if error.kind() == ErrorKind::AlreadyExists && self.get().is_some() => {
+                return Ok(None);
+            }
+            created => created.map_err(failed)?,
+        }
         Ok(Some(NewIdentity {
             file,
             recipient: made.recipient().to_owned(),
@@ -262,6 +269,22 @@ fn read(path: &Path) -> Result<Identities, CliError> {
 
 fn refused(object: &str, error: &state_encrypt::Error) -> CliError {
     CliError::undecipherable(object, &error.to_string()).with_hint(error.hint())
+}
+
+/// Creates a private file with its whole content at once, so that no other process reads a part of it. Fails if the file
+/// exists.
+fn create_whole(file: &Path, content: &[u8]) -> std::io::Result<()> {
+    let beside = file.with_extension(format!("{}.tmp", std::process::id()));
+    // A process with the same id may have crashed here.
+    drop(std::fs::remove_file(&beside));
+    create_private(&beside, content)?;
+    let linked = std::fs::hard_link(&beside, file);
+    drop(std::fs::remove_file(&beside));
+    match linked {
+        // Not every file system has links.
+        Err(error) if error.kind() != ErrorKind::AlreadyExists => create_private(file, content),
+        linked => linked,
+    }
 }
 
 /// Creates a file that only its owner can read. Fails if the file exists.

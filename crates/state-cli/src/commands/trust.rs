@@ -407,12 +407,18 @@ async fn inspect(
         }
         // Not even a client without memory reads it, for instance because its name has no valid tag, or because the user
         // expects another key or revision.
-        Err(state_core::Error::Distrusted { .. } | state_core::Error::Conflict { .. }) => CurrentStack {
-            key: stacks.bound_head(name).await?.and_then(|head| head.key_id),
-            serial: None,
-            authentic: false,
-            outputs_key: None,
-        },
+        Err(state_core::Error::Distrusted { .. } | state_core::Error::Conflict { .. }) => {
+            let head = stacks.bound_head(name).await?;
+            if let Some(head) = &head {
+                require_same(name, lineage, head.lineage)?;
+            }
+            CurrentStack {
+                key: head.and_then(|head| head.key_id),
+                serial: None,
+                authentic: false,
+                outputs_key: None,
+            }
+        }
         Err(error) => return Err(error.into()),
     };
     Ok(TrustReport {

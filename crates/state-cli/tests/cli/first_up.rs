@@ -1,7 +1,7 @@
 //! The first `up` creates store, identity and stack, but only after a confirmation.
 
 use crate::deploying::{PAGES, example};
-use crate::sandbox::{Sandbox, run};
+use crate::sandbox::{Sandbox, fixture, run};
 use state_core::testkit::run::skip;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -124,4 +124,35 @@ fn declined_first_up_leaves_nothing_behind() {
         screen.contains("created your identity") && screen.contains("3 created"),
         "{screen}"
     );
+}
+
+#[test]
+fn first_commands_at_the_same_time_share_one_identity() {
+    for _ in 0..4 {
+        let sandbox = Sandbox::new();
+        let shop = fixture("shop.tfstate");
+        let stores: Vec<String> = (0..6).map(|number| format!("store-{number}")).collect();
+        let start = |store: &String| {
+            let mut command =
+                sandbox.sealing(&["import", shop.to_str().unwrap(), "--backend", store, "--yes"]);
+            command
+                .stdout(Stdio::null())
+                .stderr(Stdio::piped())
+                .spawn()
+                .unwrap()
+        };
+        let started: Vec<_> = stores.iter().map(start).collect();
+        for child in started {
+            let output = child.wait_with_output().unwrap();
+            assert!(
+                output.status.success(),
+                "{}",
+                String::from_utf8_lossy(&output.stderr)
+            );
+        }
+        for store in &stores {
+            let listed = sandbox.run(&["list", "--backend", store]).exits(0);
+            assert!(!listed.stderr.contains("authenticity not checked"), "{listed:?}");
+        }
+    }
 }
