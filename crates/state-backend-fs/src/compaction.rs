@@ -7,7 +7,7 @@
 //!   <base>.frames                          the same frames, byte for byte, up to the last clean close
 //! ```
 //!
-//! The lock holder that closes the journal adds the frames that the file lacks, and names the file's length and digest in
+//! The lock holder that closes the journal adds the frames that are missing in the file, and names the file's length and digest in
 //! the head that marks the journal as closed.
 //!
 //! # Cost
@@ -163,7 +163,7 @@ fn parse(object: &str, bytes: &Bytes, head: &Head, compaction: &Compaction) -> R
     Ok((frames, tail))
 }
 
-/// Keeps the frames that the compaction of a stack lacks, for the close.
+/// Keeps the frames that are missing in the compaction of a stack, for the close.
 #[derive(Debug)]
 pub(crate) struct Compactor {
     /// The compaction as it was read at the takeover; `None` if there was none that counts.

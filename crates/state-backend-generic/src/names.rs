@@ -10,15 +10,15 @@ use state_core::{Enveloped, Error, Nonce, Result, StackName};
 
 const EXTENSION: &str = ".json";
 
-/// So many pointers are read in place of one journal object or page: they are small.
-const SMALL: usize = 4;
+/// The number of pointers that are read in place of one journal object. Pointers are small.
+const POINTERS_PER_OBJECT: usize = 4;
 
 /// Lists all pointers, sorted by name. Keys that can't be pointers are skipped.
 pub async fn list(store: &SettledStore) -> Result<Vec<NamePointer>> {
     let listed = store.list(NAMES, None).await?;
     let names: Vec<StackName> = listed.iter().filter_map(|listed| name_at(&listed.key)).collect();
     let pointers = stream::iter(names).map(|name| async move { read(store, &name).await });
-    let pointers = pointers.buffered(SMALL * store.concurrency());
+    let pointers = pointers.buffered(POINTERS_PER_OBJECT * store.concurrency());
     let pointers: Vec<Option<NamePointer>> = pointers.try_collect().await?;
     let mut pointers: Vec<NamePointer> = pointers.into_iter().flatten().collect();
     pointers.sort_by(|a, b| a.name.cmp(&b.name));

@@ -62,7 +62,7 @@ fn bits_equal(word: u64, byte: u8) -> u64 {
     equal.wrapping_mul(0x0102_0408_1020_4080) >> 56
 }
 
-/// Where a search is.
+/// The position and the nesting of a search.
 struct Search {
     at: usize,
     /// The number of containers that are open.

@@ -3,6 +3,7 @@
 use super::image::StoreImage;
 use crate::journal::{Fence, Frame, ParsedFrame, genesis};
 use crate::{Digest, Head, Lineage, Slot};
+use bytes::Bytes;
 
 /// Returns the frames of a journal, each with the path of its object and the chain before it. In each object, reading
 /// stops at the first frame that doesn't continue the chain.
@@ -30,14 +31,26 @@ pub(super) fn frames(store: &StoreImage, lineage: Lineage) -> Vec<(String, Diges
         } else if let Some(fence) = fence.filter(|_| is_segment || last != slot) {
             chain = fence.chain;
         }
-        let mut offset = 0;
-        while let ParsedFrame::Frame(frame) = Frame::parse(bytes, offset, &chain) {
-            offset += frame.bytes().len();
-            let before = std::mem::replace(&mut chain, *frame.chain());
-            frames.push((object.to_owned(), before, frame));
-        }
+        chain = add_chained(&mut frames, object, bytes, chain);
     }
     frames
+}
+
+/// Adds the frames of an object that continue a chain, each with the chain digest before it. Returns the chain digest at
+/// their end.
+fn add_chained(
+    frames: &mut Vec<(String, Digest, Frame)>,
+    object: &str,
+    bytes: &Bytes,
+    mut chain: Digest,
+) -> Digest {
+    let mut offset = 0;
+    while let ParsedFrame::Frame(frame) = Frame::parse(bytes, offset, &chain) {
+        offset += frame.bytes().len();
+        let before = std::mem::replace(&mut chain, *frame.chain());
+        frames.push((object.to_owned(), before, frame));
+    }
+    chain
 }
 
 /// Whether a path is that of a compaction in a file system.
@@ -60,17 +73,12 @@ pub(super) fn compacted(store: &StoreImage, lineage: Lineage) -> Vec<(String, Di
             .find(|base| Some(base.start) == start.map(Slot));
         // A base in the middle of a segment, which only a copied stack has, begins without a fence.
         let fence = Frame::unverified_payload(bytes).and_then(fence);
-        let mut chain = match (base, fence) {
+        let chain = match (base, fence) {
             (_, Some(fence)) => fence.chain,
             (Some(base), None) => base.chain,
             (None, None) => continue,
         };
-        let mut offset = 0;
-        while let ParsedFrame::Frame(frame) = Frame::parse(bytes, offset, &chain) {
-            offset += frame.bytes().len();
-            let before = std::mem::replace(&mut chain, *frame.chain());
-            frames.push((object.to_owned(), before, frame));
-        }
+        add_chained(&mut frames, object, bytes, chain);
     }
     frames
 }
