@@ -9,6 +9,7 @@
 mod answers;
 mod commands;
 mod evidence;
+mod exits;
 mod judge;
 mod memory;
 mod next_reader;

@@ -31,6 +31,7 @@ mod image;
 mod journals;
 mod logs;
 mod loot;
+mod plain;
 mod replays;
 pub mod schedule;
 mod stored_kind;

@@ -20,7 +20,7 @@ pub(crate) async fn check_memory(scenario: &Scenario, command: Command, run: &Ru
     let Some(memory) = &run.memory else {
         return;
     };
-    for (name, lineage, before) in &scenario.pins {
+    for (name, lineage, before) in &scenario.pins_before(command) {
         let named = memory.named(name).await.ok().flatten();
         let is_released = named.is_none() && matches!(command, Command::Remove | Command::Rename);
         if named != Some(*lineage) && !is_released {
@@ -34,6 +34,10 @@ pub(crate) async fn check_memory(scenario: &Scenario, command: Command, run: &Ru
         };
         if pin.key.is_none_or(|key| scenario.keys.honest(key).is_none()) {
             broken.push(format!("remembered: key {:?} of {name}", pin.key));
+        }
+        let outputs = pin.outputs.as_ref().map(|outputs| outputs.key);
+        if outputs.is_some_and(|key| !scenario.keys.is_of_outputs(key)) {
+            broken.push(format!("remembered: key {outputs:?} of the outputs of {name}"));
         }
         let text = format!("{pin:?}");
         if text.contains(MARKER) || text.contains(MALLORY) {

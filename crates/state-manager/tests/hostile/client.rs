@@ -3,7 +3,7 @@
 
 use crate::scenario::{MALLORY, name};
 use state_core::testkit::hostile::forgeries::MARKER;
-use state_core::{Error, KeyId, Result, RevisionId, Snapshot, StackName, sealed};
+use state_core::{Error, Json, KeyId, Result, RevisionId, Snapshot, StackName, sealed};
 use state_manager::{Authenticity, Stack, Stacks, View};
 use std::collections::BTreeMap;
 
@@ -119,13 +119,19 @@ pub(crate) fn resources(snapshot: &Snapshot) -> Resources {
     Resources {
         entries: entries
             .map(|entry| {
-                (
-                    entry.address.to_string(),
-                    format!("{:?} {:?}", entry.id, entry.outputs),
-                )
+                let outputs = entry.outputs.as_ref().map(|outputs| outputs.json().as_str());
+                (entry.address.to_string(), format!("{:?} {outputs:?}", entry.id))
             })
             .collect(),
         pending,
-        outputs: format!("{:?}", snapshot.outputs),
+        outputs: format!("{:?}", texts(&snapshot.outputs)),
     }
+}
+
+/// Values as JSON text, by their names. Their debug output hides the values.
+pub(crate) fn texts(values: &BTreeMap<String, Json>) -> BTreeMap<&str, &str> {
+    let texts = values.iter();
+    texts
+        .map(|(name, value)| (name.as_str(), value.as_str()))
+        .collect()
 }

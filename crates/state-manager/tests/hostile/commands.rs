@@ -1,14 +1,13 @@
 //! The commands of a user, each a sequence of calls of the manager that reads or writes one stack.
 
 use crate::client::{Answer, look};
-use crate::queries;
-use crate::scenario::{COLLEAGUE, OTHER, name};
+use crate::scenario::{COLLEAGUE, name};
 use crate::updates::{destroy, edit, update};
-use state_core::edits::{MovePlan, MoveRequest};
+use crate::{moves, queries};
 use state_core::head::SealingPolicy;
 use state_core::update::UpdateKind;
 use state_core::{Error, Result, StackName};
-use state_manager::{Rekey, Retention, Session, SpoolOutcome, SpooledResult, Stack, Stacks, UpdateRequest};
+use state_manager::{Rekey, Retention, SpoolOutcome, SpooledResult, Stack, Stacks, UpdateRequest};
 use std::time::Duration;
 
 /// Results of a command: pairs of a name and a value.
@@ -28,6 +27,8 @@ pub(crate) enum Command {
     Verify,
     /// Reads the published outputs.
     ReadOutputs,
+    /// Reads the published outputs. A client with memory opened the stack's data key before, and never read the outputs.
+    FirstOutputs,
     /// Creates the stack if it is missing.
     Create,
     /// Creates a resource in an update.
@@ -60,6 +61,12 @@ pub(crate) enum Command {
     Copy,
     /// Moves a resource to the other stack.
     MoveResource,
+    /// Takes over both stacks after a writer crashed in a move, which it didn't commit.
+    WithdrawMove,
+    /// Takes over both stacks after a writer crashed in a move, which it committed.
+    FinishMove,
+    /// As `FinishMove`. A client with memory knows only the destination, and meets the source for the first time.
+    FinishUnknownMove,
     /// Takes the writer lock from a writer that crashed.
     Takeover,
     /// Takes the writer lock from a writer that crashed, and records the provider result that this writer spooled.
@@ -67,7 +74,7 @@ pub(crate) enum Command {
 }
 
 impl Command {
-    pub(crate) const ALL: [Self; 30] = [
+    pub(crate) const ALL: [Self; 34] = [
         Self::Read,
         Self::List,
         Self::OldRevision,
@@ -76,6 +83,7 @@ impl Command {
         Self::Diff,
         Self::Verify,
         Self::ReadOutputs,
+        Self::FirstOutputs,
         Self::Create,
         Self::Append,
         Self::Destroy,
@@ -96,6 +104,9 @@ impl Command {
         Self::Collect,
         Self::Copy,
         Self::MoveResource,
+        Self::WithdrawMove,
+        Self::FinishMove,
+        Self::FinishUnknownMove,
         Self::Takeover,
         Self::RecordSpooled,
     ];
@@ -103,6 +114,25 @@ impl Command {
     /// Whether the command runs on a store whose last writer crashed.
     pub(crate) const fn is_after_a_crash(self) -> bool {
         matches!(self, Self::Takeover | Self::RecordSpooled)
+    }
+
+    /// Whether the interrupted move that the command settles was committed; none for other commands.
+    pub(crate) const fn interrupted_move(self) -> Option<bool> {
+        match self {
+            Self::WithdrawMove => Some(false),
+            Self::FinishMove | Self::FinishUnknownMove => Some(true),
+            _ => None,
+        }
+    }
+
+    /// Whether the command changes the other stack too.
+    pub(crate) const fn is_about_both(self) -> bool {
+        matches!(self, Self::MoveResource) || self.interrupted_move().is_some()
+    }
+
+    /// Whether a client with memory knows the stack under attack, and not only the other one.
+    pub(crate) const fn knows_stack(self) -> bool {
+        !matches!(self, Self::FinishUnknownMove)
     }
 
     /// Whether the command only reads. All changes of the store in its run are then the attacker's.
@@ -117,6 +147,7 @@ impl Command {
                 | Self::Diff
                 | Self::Verify
                 | Self::ReadOutputs
+                | Self::FirstOutputs
         )
     }
 
@@ -144,11 +175,7 @@ impl Command {
                 let found = found(stacks).await?.verify(true).await?;
                 facts.push(("violations".to_owned(), format!("{:?}", found.report.violations)));
             }
-            Self::ReadOutputs => {
-                let published = stacks.published_outputs(&name()).await?;
-                let published = published.map(|one| (one.serial, one.outputs));
-                facts.push(("published outputs".to_owned(), format!("{published:?}")));
-            }
+            Self::ReadOutputs | Self::FirstOutputs => queries::published(stacks, &mut facts).await?,
             Self::Create => {
                 if stacks.get(&name()).await?.is_none() {
                     stacks.new_stack_with(&name(), SealingPolicy::All).await?;
@@ -161,7 +188,11 @@ impl Command {
                 stacks.rename(&other, &name()).await?;
             }
             Self::MoveResource => {
-                move_resource(stacks).await?;
+                moves::make(stacks).await?;
+                queries::other_stack(stacks, &mut facts).await?;
+            }
+            Self::WithdrawMove | Self::FinishMove | Self::FinishUnknownMove => {
+                moves::settle(stacks).await?;
                 queries::other_stack(stacks, &mut facts).await?;
             }
             Self::Remove => drop(stacks.remove(&name(), true).await?),
@@ -276,26 +307,4 @@ impl Command {
 pub(crate) async fn found(stacks: &Stacks) -> Result<Stack> {
     let stack = stacks.get(&name()).await?;
     stack.ok_or_else(|| Error::not_found("the stack"))
-}
-
-/// Moves the resource `built-1` to the other stack.
-async fn move_resource(stacks: &Stacks) -> Result<()> {
-    let other = stacks.get(&OTHER.parse()?).await?;
-    let other = other.ok_or_else(|| Error::not_found("the other stack"))?;
-    let lock = async |stack: &Stack| stack.lock("mv").await;
-    let (source, target) = Stacks::lock_both::<Error>(&found(stacks).await?, &other, lock).await?;
-    let moved = move_locked(&source, &target).await;
-    let closed = source.close().await.and(target.close().await);
-    moved.and(closed)
-}
-
-async fn move_locked(source: &Session, target: &Session) -> Result<()> {
-    let request = MoveRequest {
-        addresses: vec!["built-1".parse()?],
-        ..MoveRequest::default()
-    };
-    let plan = MovePlan::new(&source.state(), &target.state(), &request)
-        .map_err(|refusal| Error::invalid("the move", format!("{refusal:?}")))?;
-    let request = UpdateRequest::new(UpdateKind::Edit);
-    source.move_to(target, request, &plan).await.map(drop)
 }

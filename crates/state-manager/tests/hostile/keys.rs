@@ -45,6 +45,14 @@ impl CachedKeys {
         lock(&self.honest).get(&id).cloned()
     }
 
+    /// Whether an honest key of published outputs has this id: it is derived from a data key that no attacker holds.
+    pub(crate) fn is_of_outputs(&self, id: KeyId) -> bool {
+        let keys: Vec<_> = lock(&self.honest).values().cloned().collect();
+        let lost = lock(&self.lost);
+        keys.iter()
+            .any(|key| key.outputs_id() == Some(id) && !lost.contains(&key.id()))
+    }
+
     /// Notes that an attacker holds a key.
     pub(crate) fn lose(&self, id: KeyId) {
         lock(&self.lost).insert(id);

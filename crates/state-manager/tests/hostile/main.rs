@@ -10,10 +10,12 @@ mod disk;
 mod excuses;
 mod found;
 mod keys;
+mod moves;
 mod oracle;
 mod queries;
 mod scenario;
 mod sealing;
+mod signed;
 mod updates;
 mod written;
 

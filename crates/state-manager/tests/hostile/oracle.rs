@@ -6,14 +6,13 @@ use crate::client::{Answer, Resources, Shown, look};
 use crate::commands::Command;
 use crate::disk::Disk;
 use crate::excuses::{Excuses, is_of_former_key, is_tail_unseen, is_unread_log};
-use crate::queries::{OTHER_STACK, other_stack};
-use crate::scenario::{COLLEAGUE, MALLORY, Run, Scenario};
-use crate::written::{compactions, contains, frames_of_rotations, made, not_appended, revision, was_signed};
-use state_core::head::SealingPolicy;
-use state_core::journal::FrameKind;
+use crate::moves;
+use crate::queries::{OTHER_STACK, PUBLISHED, other_stack};
+use crate::scenario::{Run, Scenario};
+use crate::written::{frames_of_rotations, made, revision};
+use state_core::testkit::hostile::Attacker;
 use state_core::testkit::hostile::forgeries::MARKER;
-use state_core::testkit::hostile::{Attacker, StoreImage};
-use state_core::{Digest, Enveloped, Frame, Head, Lineage, Result, RevisionId};
+use state_core::{Digest, Enveloped, Head, Lineage, Result, RevisionId};
 use state_manager::{Authenticity, KnownStacks, Stacks};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -25,9 +24,9 @@ pub(crate) struct Oracle {
     /// All revisions of the honest stages.
     revisions: BTreeSet<RevisionId>,
     /// The chain digests of all frames of both stacks in the honest stages.
-    chains: BTreeSet<Digest>,
+    pub(crate) chains: BTreeSet<Digest>,
     /// The heads of both stacks in the honest stages, oldest first.
-    heads: Vec<Head>,
+    pub(crate) heads: Vec<Head>,
     /// The resources as they were before the update in which a writer crashed.
     before_crash: Resources,
 }
@@ -56,7 +55,9 @@ impl Oracle {
         if let Some(shown) = last.await.answer?.shown {
             oracle.before_crash = shown.resources;
         }
-        for stage in scenario.stages.iter().chain([&scenario.crashed]) {
+        let interrupted = || scenario.moves.iter().map(|moment| &moment.disk);
+        let stages = scenario.stages.iter().chain(interrupted());
+        for stage in stages.chain([&scenario.crashed]) {
             let image = stage.image().await?;
             for lineage in scenario.lineages() {
                 let frames = image.frames(lineage);
@@ -74,6 +75,11 @@ impl Oracle {
         for command in Command::ALL {
             for stage in scenario.stages.iter().chain(&scenario.moments) {
                 oracle.learn_run(scenario, stage, command, false).await;
+            }
+            if command.interrupted_move().is_some() {
+                for stage in interrupted() {
+                    oracle.learn_run(scenario, stage, command, false).await;
+                }
             }
             oracle
                 .learn_run(scenario, scenario.before(command), command, false)
@@ -94,15 +100,15 @@ impl Oracle {
             .answer;
         let run = scenario.run(stage, command, Vec::new(), remembers).await;
         // To a client without memory, the attacker can show the other stack as it was before the move. A client with
-        // memory has seen the stack after the move.
+        // memory has seen the stack after the move, unless the move stays interrupted.
         let other = match command {
-            Command::MoveResource if !remembers => {
+            _ if command.is_about_both() && (!remembers || command != Command::MoveResource) => {
                 let calls = async |stacks: &Stacks, _: &Stacks| {
                     let mut facts = Vec::new();
                     other_stack(stacks, &mut facts).await?;
                     Ok(Answer { shown: None, facts })
                 };
-                let run = scenario.run_calls(stage, Vec::new(), remembers, calls).await;
+                let run = scenario.run_calls(stage, Vec::new(), None, calls).await;
                 run.answer.unwrap_or_default().facts
             }
             _ => Vec::new(),
@@ -130,6 +136,9 @@ impl Oracle {
         run: &Run,
     ) -> Vec<String> {
         let mut broken = Vec::new();
+        moves::check(scenario, command, remembers, run, &mut broken).await;
+        check_memory(scenario, command, run, &mut broken).await;
+        let remembers = remembers && command.knows_stack();
         let is_sealed_anew = |lineage| !remembers && self.is_sealed_anew(lineage, run);
         if is_sealed_anew(scenario.lineage) {
             return broken;
@@ -163,7 +172,6 @@ impl Oracle {
         if remembers {
             check_leaks(run, &mut broken);
         }
-        check_memory(scenario, command, run, &mut broken).await;
         broken
     }
 
@@ -223,6 +231,7 @@ impl Oracle {
         broken: &mut Vec<String>,
     ) {
         let allowed = &self.allowed[&(command, remembers)];
+        self.check_outputs(command, remembers, answer, broken);
         let Some(shown) = &answer.shown else {
             // A client without memory can't distinguish a deleted name from one that never existed.
             if remembers && !allowed.is_missing {
@@ -247,7 +256,8 @@ impl Oracle {
         if !is_cut && !allowed.resources.contains(&shown.resources) {
             broken.push(format!("the command shows {:?}", shown.resources));
         }
-        for (question, fact) in &answer.facts {
+        let facts = answer.facts.iter().filter(|(question, _)| question != PUBLISHED);
+        for (question, fact) in facts {
             let is_known = allowed.facts.contains(&(question.clone(), fact.clone()))
                 || (excuses.is_log_attacked && is_unread_log(question, fact, &allowed.facts));
             let is_new = excuses.made.iter().any(|revision| {
@@ -256,6 +266,20 @@ impl Oracle {
             let is_excused = excuses.is_other_sealed_anew && question == OTHER_STACK;
             if !is_known && !is_new && !is_excused {
                 broken.push(format!("the command answers {question}: {fact}"));
+            }
+        }
+    }
+
+    /// Checks published outputs, which a client also reads if it can't authenticate the state. A client that knows the
+    /// stack and never read its outputs accepts those of an earlier revision; a client without memory also those of
+    /// another key.
+    fn check_outputs(&self, command: Command, remembers: bool, answer: &Answer, broken: &mut Vec<String>) {
+        let is_first = command == Command::FirstOutputs;
+        let allowed = &self.allowed[&(command, remembers && !is_first)];
+        for fact in answer.facts.iter().filter(|(question, _)| question == PUBLISHED) {
+            let is_foreign = !remembers && fact.1.contains(MARKER);
+            if !is_foreign && !allowed.facts.contains(fact) {
+                broken.push(format!("the command answers {}: {}", fact.0, fact.1));
             }
         }
     }
@@ -297,7 +321,7 @@ impl Oracle {
         };
         let mut stacks = scenario.stacks(backend, 7);
         if knows {
-            let memory: Arc<dyn KnownStacks> = scenario.memory().await;
+            let memory: Arc<dyn KnownStacks> = scenario.memory(command).await;
             stacks = stacks.with_known_stacks(memory);
         }
         let answer = match look(&stacks).await {
@@ -321,129 +345,5 @@ impl Oracle {
                 .into_iter()
                 .map(|rule| format!("the next reader (memory: {knows}): {rule}")),
         );
-    }
-
-    /// Checks that the client signed no frame that repeats forged content or follows a forged frame. `own` are the chains
-    /// of the frames with which the client itself began or ended a key rotation in this run.
-    fn check_journal(
-        &self,
-        scenario: &Scenario,
-        lineage: Lineage,
-        (run, store): (&Run, &StoreImage),
-        own: &BTreeSet<Digest>,
-        broken: &mut Vec<String>,
-    ) {
-        let was_signed = |frame: &Frame| was_signed(scenario, lineage, run, frame);
-        self.check_frames(scenario, &store.frames(lineage), own, &was_signed, broken);
-        // A compaction repeats frames from the client's memory. There is no excuse for a damaged one among them.
-        for frames in compactions(lineage, run) {
-            self.check_frames(scenario, &frames, own, &|_| false, broken);
-            let new = frames
-                .iter()
-                .map(|(_, frame)| frame)
-                .filter(|frame| frame.kind() == FrameKind::Data && !self.chains.contains(frame.chain()));
-            broken.extend(new.filter_map(|frame| not_appended(scenario, lineage, run, frame)));
-        }
-    }
-
-    /// Checks one list of frames: see [`Self::check_journal`]. `is_excused` says whether a frame that looks forged is none.
-    fn check_frames(
-        &self,
-        scenario: &Scenario,
-        frames: &[(Digest, Frame)],
-        own: &BTreeSet<Digest>,
-        is_excused: &dyn Fn(&Frame) -> bool,
-        broken: &mut Vec<String>,
-    ) {
-        let mut forged: Option<&Frame> = None;
-        let mut end = None;
-        for (before, frame) in frames {
-            // Where the chain breaks, earlier frames lie before the base: the client trusts the base by the digest in
-            // the head and doesn't read them, so a forged frame there doesn't count.
-            if end.replace(*frame.chain()) != Some(*before) {
-                forged = None;
-            }
-            let key = frame.key_id().and_then(|id| scenario.keys.honest(id));
-            let is_signed = key.is_some_and(|key| frame.is_authentic(&*key));
-            let is_old = self.chains.contains(frame.chain());
-            if is_signed && !is_old {
-                if contains(frame.payload(), MARKER) {
-                    broken.push(format!("forged content is signed in frame {}", frame.slot()));
-                }
-                if let Some(forged) = forged.filter(|forged| !is_excused(forged)) {
-                    broken.push(format!(
-                        "frame {} signs the forged frame {}",
-                        frame.slot(),
-                        forged.slot()
-                    ));
-                }
-            }
-            let is_own = own.contains(frame.chain());
-            if !is_signed && !is_old && !is_own && frame.kind() == FrameKind::Data {
-                forged.get_or_insert(frame);
-            }
-        }
-    }
-
-    /// Checks that the client signed no head that has a forged part.
-    fn check_heads(
-        &self,
-        scenario: &Scenario,
-        lineage: Lineage,
-        remembers: bool,
-        run: &Run,
-        broken: &mut Vec<String>,
-    ) {
-        let path = format!("stacks/{lineage}/head.json");
-        let known = self.heads.iter().filter(|head| head.lineage == lineage);
-        let known: Vec<&Head> = match remembers {
-            true => known.rev().take(2).collect(),
-            false => known.collect(),
-        };
-        let objects = run.attacker.objects();
-        let exists = |short: &str| objects.iter().any(|object| object.contains(short));
-        for bytes in run.attacker.versions(&path).into_iter().flatten().skip(1) {
-            let Ok(head) = Head::decode(&path, &bytes) else {
-                continue;
-            };
-            let key = head.key_id.and_then(|id| scenario.keys.honest(id));
-            if key.is_none_or(|key| head.authenticate(&path, &*key).is_err()) {
-                continue;
-            }
-            let mut require = |holds: bool, part: &str| {
-                if !holds {
-                    broken.push(format!("a head with a forged part is signed: {part}"));
-                }
-            };
-            let text = String::from_utf8_lossy(&bytes);
-            require(
-                !text.contains(MARKER) && !text.contains(MALLORY),
-                "foreign content",
-            );
-            require(head.policy == SealingPolicy::All, "policy");
-            require(head.lineage == lineage, "lineage");
-            // A takeover in files raises the epoch before it reads the journal, which then refuses the jump.
-            require(run.answer.is_err() || head.epoch.get() < 1 << 33, "epoch");
-            let keys = |head: &Head| head.keys.clone();
-            let is_recipient = |one: &String| {
-                let mut known = known.iter().filter_map(|head| keys(head));
-                one == COLLEAGUE
-                    || known.any(|keys| keys.recipients.contains(one) || keys.outputs.contains(one))
-            };
-            if let Some(keys) = keys(&head) {
-                let all = keys.recipients.iter().chain(&keys.outputs);
-                require({ all }.all(is_recipient), "recipients");
-                let known = known.iter().filter_map(|head| head.keys.as_ref());
-                let links: Vec<_> = known.clone().flat_map(|keys| &keys.succession).collect();
-                let is_honest = |link| links.contains(&link) || scenario.keys.honest(link.new).is_some();
-                require(keys.succession.iter().all(is_honest), "succession of keys");
-                let mut known = known;
-                require(known.any(|known| known.since == keys.since), "begin of sealing");
-            }
-            let mut snapshots = head.bases().filter_map(|(_, base)| base.snapshot.as_ref());
-            require(snapshots.all(|snapshot| exists(&snapshot.digest.short())), "base");
-            let mut pages = head.history.pages.iter();
-            require(pages.all(|page| exists(&page.digest.short())), "history");
-        }
     }
 }

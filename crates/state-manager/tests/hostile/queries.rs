@@ -1,9 +1,9 @@
 //! The commands that only read, with their answers as facts. Facts of a stack that isn't authenticated are left out: its
 //! content proves nothing.
 
-use crate::client::{opened, resources};
+use crate::client::{opened, resources, texts};
 use crate::commands::{Facts, found};
-use crate::scenario::OTHER;
+use crate::scenario::{OTHER, name};
 use state_core::diff::diff;
 use state_core::mask::Mask;
 use state_core::{Address, Result, RevisionId, Snapshot, StackName};
@@ -109,6 +109,19 @@ pub(crate) async fn logs(stacks: &Stacks, facts: &mut Facts) -> Result<()> {
             format!("{} [{address}] {}", line.level.name(), line.message),
         ));
     }
+    Ok(())
+}
+
+/// The name of the fact that [`published`] adds.
+pub(crate) const PUBLISHED: &str = "published outputs";
+
+/// Reads the published outputs.
+pub(crate) async fn published(stacks: &Stacks, facts: &mut Facts) -> Result<()> {
+    let published = stacks.published_outputs(&name()).await?;
+    let published = published
+        .as_ref()
+        .map(|one| (one.serial, texts(&one.outputs.values), &one.outputs.sensitive));
+    facts.push((PUBLISHED.to_owned(), format!("{published:?}")));
     Ok(())
 }
 

@@ -5,14 +5,19 @@ use crate::client::Answer;
 use crate::commands::Command;
 use crate::disk::{Disk, Kind};
 use crate::keys::CachedKeys;
+use crate::moves;
 use crate::updates::{publish, update};
+use bytes::Bytes;
 use state_core::head::SealingPolicy;
-use state_core::sealing::KeyProvider;
+use state_core::mutation::StackOutputs;
+use state_core::sealing::{KeyProvider, StackKey};
 use state_core::testkit::clock::SeededEntropy;
 use state_core::testkit::fault::{Fault, FaultyBackend, Operation};
-use state_core::testkit::hostile::forgeries::catalogue;
+use state_core::testkit::hostile::forgeries::{MARKER, catalogue};
 use state_core::testkit::hostile::{Action, Attacker, CatalogueEntry, Intervention, Loot, Request, Rewrite};
-use state_core::{Backend, Entry, Error, Json, Lineage, Properties, Result, StackName, UpdateKind};
+use state_core::{
+    Backend, Entry, Error, Json, KeyId, Lineage, Properties, Result, Serial, StackName, UpdateKind,
+};
 use state_encrypt::{AgeKeys, GeneratedIdentity, Identities, generate_identity};
 use state_manager::{
     Actor, Environment, Intent, KnownStacks, MemoryKnownStacks, Rekey, SpooledResult, Stack, StackPin,
@@ -34,6 +39,9 @@ pub(crate) const USER: &str = "tester";
 
 /// Text that only sealed values contain.
 pub(crate) const CANARY: &str = "canary-of-a-sealed-value";
+
+/// More than the serials of all revisions in these tests.
+const SERIALS: u64 = 12;
 
 /// The stack under attack.
 pub(crate) fn name() -> StackName {
@@ -75,12 +83,23 @@ pub(crate) struct Scenario {
     /// The result of the pending operation of that writer, which the writer couldn't record.
     pub(crate) spooled: Option<SpooledResult>,
     pub(crate) keys: Arc<CachedKeys>,
+    /// The store after a writer crashed in a move of a resource to the other stack, before and after its commit point.
+    pub(crate) moves: Vec<Moment>,
     /// The pins of a client that read the last stage.
-    pub(crate) pins: Vec<(StackName, Lineage, StackPin)>,
+    pub(crate) pins: Pins,
     /// The forgeries of the attacker.
     pub(crate) catalogue: Arc<Vec<CatalogueEntry>>,
     /// The recipient of the client under attack.
     pub(crate) recipient: String,
+}
+
+/// What a client remembers of the stacks.
+pub(crate) type Pins = Vec<(StackName, Lineage, StackPin)>;
+
+/// A store, and the pins of a client that read it.
+pub(crate) struct Moment {
+    pub(crate) disk: Disk,
+    pub(crate) pins: Pins,
 }
 
 /// The result of a run.
@@ -110,6 +129,7 @@ impl Scenario {
             stages: Vec::new(),
             moments: Vec::new(),
             crashed: Disk::new(kind),
+            moves: Vec::new(),
             keys: Arc::new(keys(&[&own, &reader])),
             pins: Vec::new(),
             catalogue: Arc::default(),
@@ -150,11 +170,23 @@ impl Scenario {
         update(&session, "built-2").await?;
         session.close().await?;
         scenario.stages.push(disk.copy());
-        scenario.pins = scenario.remembered().await?;
+        scenario.pins = scenario.remembered(&disk).await?;
+        scenario.moves = scenario.interrupted_moves().await?;
         scenario.crashed = disk.copy();
         scenario.spooled = Some(scenario.crash(&scenario.crashed, "crashed").await?);
         scenario.catalogue = scenario.catalogue_of(&former).await?;
         Ok(scenario)
+    }
+
+    /// The store within a move that isn't committed, and within one that is.
+    async fn interrupted_moves(&self) -> Result<Vec<Moment>> {
+        let mut moves = Vec::new();
+        for is_committed in [false, true] {
+            let disk = moves::interrupted(self, is_committed).await?;
+            let pins = self.remembered(&disk).await?;
+            moves.push(Moment { disk, pins });
+        }
+        Ok(moves)
     }
 
     /// A copy of the store within the update that creates the resource `tag`, without the lock of its writer.
@@ -193,12 +225,16 @@ impl Scenario {
         SpooledResult::read(&file.path())
     }
 
-    /// Returns the pins of a client that reads the last stage.
-    pub(crate) async fn remembered(&self) -> Result<Vec<(StackName, Lineage, StackPin)>> {
+    /// Returns the pins of a client that reads both stacks of a store.
+    pub(crate) async fn remembered(&self, disk: &Disk) -> Result<Pins> {
         let memory: Arc<MemoryKnownStacks> = Arc::default();
-        let backend = self.last().under(&Attacker::default()).await?;
+        let backend = disk.under(&Attacker::default()).await?;
         let stacks = self.stacks(backend, 2).with_known_stacks(memory.clone());
         stacks.list().await?;
+        for name in [name(), OTHER.parse()?] {
+            let stack = stacks.get(&name).await?;
+            stack.ok_or_else(|| Error::not_found("the stack"))?.tip().await?;
+        }
         stacks.published_outputs(&name()).await?;
         let mut pins = Vec::new();
         for (name, lineage) in [(name(), self.lineage), (OTHER.parse()?, self.other)] {
@@ -231,7 +267,9 @@ impl Scenario {
         let identity = generate_identity();
         let foreign = keys(&[&identity]);
         let key = foreign.generate(self.lineage)?;
-        let wrapped = foreign.wrap(key.id(), Some(std::slice::from_ref(&self.recipient)))?;
+        let victims = [self.recipient.clone()];
+        let wrapped = foreign.wrap(key.id(), Some(&victims))?;
+        let key_of_other = foreign.generate(self.other)?;
         let loot = Loot {
             lineage: self.lineage,
             author: USER.to_owned(),
@@ -241,8 +279,10 @@ impl Scenario {
             earlier,
             former: Some(held),
             wrapped: wrapped.files.into_iter().next().map(Into::into),
+            outputs: forged_outputs(&*key, &name(), &victims)?,
         };
         let of_other = Loot {
+            outputs: forged_outputs(&*key_of_other, &OTHER.parse()?, &victims)?,
             lineage: self.other,
             other: Some(self.lineage),
             other_name: Some(name()),
@@ -254,10 +294,24 @@ impl Scenario {
 
     /// The store on which a command starts.
     pub(crate) fn before(&self, command: Command) -> &Disk {
-        match command.is_after_a_crash() {
-            true => &self.crashed,
-            false => self.last(),
+        match (command.interrupted_move(), command.is_after_a_crash()) {
+            (Some(is_committed), _) => &self.moves[usize::from(is_committed)].disk,
+            (None, true) => &self.crashed,
+            (None, false) => self.last(),
         }
+    }
+
+    /// The pins of a client with memory before it runs a command.
+    pub(crate) fn pins_before(&self, command: Command) -> Pins {
+        let mut pins = match command.interrupted_move() {
+            Some(is_committed) => self.moves[usize::from(is_committed)].pins.clone(),
+            None => self.pins.clone(),
+        };
+        if command == Command::FirstOutputs {
+            pins.iter_mut().for_each(|(_, _, pin)| pin.outputs = None);
+        }
+        pins.retain(|(_, lineage, _)| *lineage != self.lineage || command.knows_stack());
+        pins
     }
 
     /// The stack under attack and the other stack.
@@ -268,6 +322,12 @@ impl Scenario {
     /// The path of the head of the stack under attack.
     pub(crate) fn head(&self) -> String {
         format!("stacks/{}/head.json", self.lineage)
+    }
+
+    /// The key of a stack in the last stage.
+    pub(crate) async fn last_key(&self, lineage: Lineage) -> Option<KeyId> {
+        let image = self.last().image().await.ok()?;
+        image.head(lineage)?.key_id
     }
 
     /// The last stage before the crash.
@@ -286,10 +346,10 @@ impl Scenario {
         Stacks::new(backend, environment).with_keys(keys)
     }
 
-    /// The memory of a client that knows the last stage.
-    pub(crate) async fn memory(&self) -> Arc<MemoryKnownStacks> {
+    /// The memory of a client before it runs a command.
+    pub(crate) async fn memory(&self, command: Command) -> Arc<MemoryKnownStacks> {
         let memory: Arc<MemoryKnownStacks> = Arc::default();
-        for (name, lineage, pin) in &self.pins {
+        for (name, lineage, pin) in &self.pins_before(command) {
             memory.replace(*lineage, None, Some(pin)).await;
             memory.replace_name(name, None, Some(*lineage)).await;
         }
@@ -297,7 +357,7 @@ impl Scenario {
     }
 
     /// Runs a command on a copy of the store `on`, while the attacker makes the changes of the plan. With `remembers`,
-    /// the client knows the last stage.
+    /// the client knows the store on which the command starts.
     pub(crate) async fn run(
         &self,
         on: &Disk,
@@ -306,16 +366,21 @@ impl Scenario {
         remembers: bool,
     ) -> Run {
         let spooled = self.spooled.as_ref();
+        let memory = match remembers {
+            true => Some(self.memory(command).await),
+            false => None,
+        };
         let calls = async |stacks: &Stacks, elsewhere: &Stacks| command.run(stacks, elsewhere, spooled).await;
-        self.run_calls(on, plan, remembers, calls).await
+        self.run_calls(on, plan, memory, calls).await
     }
 
-    /// As [`Self::run`], with the calls of a command: they get the client of the store, and a client of an empty store.
+    /// As [`Self::run`], with the calls of a command and the memory of the client. The calls get the client of the store,
+    /// and a client of an empty store.
     pub(crate) async fn run_calls(
         &self,
         on: &Disk,
         plan: Vec<Intervention>,
-        remembers: bool,
+        memory: Option<Arc<MemoryKnownStacks>>,
         calls: impl AsyncFn(&Stacks, &Stacks) -> Result<Answer>,
     ) -> Run {
         let disk = on.copy();
@@ -324,10 +389,6 @@ impl Scenario {
         let first_edit = plan.iter().map(|intervention| intervention.at).min();
         attacker.plan(plan);
         let mut stacks = self.stacks(backend, 5);
-        let memory = match remembers {
-            true => Some(self.memory().await),
-            false => None,
-        };
         if let Some(memory) = &memory {
             let known: Arc<dyn KnownStacks> = Arc::<MemoryKnownStacks>::clone(memory);
             stacks = stacks.with_known_stacks(known);
@@ -358,6 +419,25 @@ async fn publish_to(stack: &Stack, reader: &GeneratedIdentity) -> Result<()> {
     let session = stack.lock("build").await?;
     publish(&session).await?;
     session.close().await
+}
+
+/// Published outputs that an attacker sealed with their own key and wrapped to these recipients, for the first serials of a
+/// stack.
+fn forged_outputs(
+    key: &dyn StackKey,
+    stack: &StackName,
+    recipients: &[String],
+) -> Result<Vec<(Serial, Bytes)>> {
+    let mut outputs = StackOutputs::default();
+    let url = Json::parse(&format!(r#""https://{MARKER}""#));
+    let url = url.map_err(|error| Error::invalid("output", error.to_string()))?;
+    outputs.values.insert("url".to_owned(), url);
+    let document = |serial| {
+        let policy = SealingPolicy::All;
+        let document = key.outputs_document(policy, stack, Serial(serial), &outputs, recipients)?;
+        Ok((Serial(serial), document.into()))
+    };
+    (1..=SERIALS).map(document).collect()
 }
 
 /// Forgeries of the stack to which the object of a request belongs: `rows` for the stack under attack and for objects

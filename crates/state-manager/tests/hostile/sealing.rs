@@ -3,7 +3,7 @@
 //! names must still be the client's own.
 
 use crate::client::{Answer, Resources, look};
-use crate::commands::found;
+use crate::commands::{Command, found};
 use crate::disk::{Disk, Kind};
 use crate::scenario::{MALLORY, OTHER, Run, Scenario, USER, environment, keys, name};
 use crate::updates::{publish, update};
@@ -32,6 +32,7 @@ async fn build(kind: Kind) -> Result<Scenario> {
         stages: Vec::new(),
         moments: Vec::new(),
         crashed: Disk::new(kind),
+        moves: Vec::new(),
         spooled: None,
         keys: Arc::new(keys(&[&own])),
         pins: Vec::new(),
@@ -54,7 +55,7 @@ async fn build(kind: Kind) -> Result<Scenario> {
     publish(&session).await?;
     session.close().await?;
     scenario.stages.push(disk.copy());
-    scenario.pins = scenario.remembered().await?;
+    scenario.pins = scenario.remembered(&disk).await?;
     let foreign = keys(&[&generate_identity()]);
     let key = foreign.generate(scenario.lineage)?;
     let wrapped = foreign.wrap(key.id(), Some(std::slice::from_ref(&scenario.recipient)))?;
@@ -67,6 +68,8 @@ async fn build(kind: Kind) -> Result<Scenario> {
         earlier: vec![scenario.stages[0].image().await?],
         former: None,
         wrapped: wrapped.files.into_iter().next().map(Into::into),
+        // A plain stack publishes no outputs.
+        outputs: Vec::new(),
     };
     scenario.catalogue = Arc::new(catalogue(&Arc::new(loot)));
     Ok(scenario)
@@ -164,7 +167,7 @@ fn end_of_reading(requests: &[Request]) -> usize {
 async fn honest_resources(scenario: &Scenario) -> BTreeSet<Resources> {
     let mut honest = BTreeSet::new();
     for stage in &scenario.stages {
-        let run = scenario.run_calls(stage, Vec::new(), false, async |stacks, _| look(stacks).await);
+        let run = scenario.run_calls(stage, Vec::new(), None, async |stacks, _| look(stacks).await);
         let shown = run.await.answer.expect("an honest stage is read").shown;
         honest.extend(shown.map(|shown| shown.resources));
     }
@@ -209,6 +212,16 @@ async fn judge_content(scenario: &Scenario, run: &Run, at: usize) -> Vec<String>
     broken
 }
 
+/// Seals the stack under attack, by a client with or without memory.
+async fn attack(scenario: &Scenario, plan: Vec<Intervention>, remembers: bool) -> Run {
+    let memory = match remembers {
+        true => Some(scenario.memory(Command::Read).await),
+        false => None,
+    };
+    let seals = async |stacks: &Stacks, _: &Stacks| seal(stacks).await;
+    scenario.run_calls(scenario.last(), plan, memory, seals).await
+}
+
 /// Runs the command under each single forgery before the requests from the number `from` on, and judges each run.
 fn attack_sealing(
     rule: &str,
@@ -217,10 +230,9 @@ fn attack_sealing(
 ) {
     for kind in [Kind::Files, Kind::Objects] {
         let scenario = block_on(build(kind)).expect("the scenario is built");
-        let seals = async |stacks: &Stacks, _: &Stacks| seal(stacks).await;
         let mut schedules = Vec::new();
         for remembers in [false, true] {
-            let run = block_on(scenario.run_calls(scenario.last(), Vec::new(), remembers, seals));
+            let run = block_on(attack(&scenario, Vec::new(), remembers));
             assert_eq!(
                 block_on(judge(&scenario, &run, usize::MAX)),
                 [""; 0],
@@ -245,7 +257,7 @@ fn attack_sealing(
                 chosen.name
             );
             let plan = vec![Intervention::on_request(*at, chosen.action.clone())];
-            let run = scenario.run_calls(scenario.last(), plan, *remembers, seals).await;
+            let run = attack(&scenario, plan, *remembers).await;
             let is_signed = run.edits > 0 && !signed(&scenario, &run).is_empty();
             signed_anyway.fetch_add(usize::from(is_signed), Ordering::Relaxed);
             (run.edits > 0, judge(&scenario, &run, *at).await, context)

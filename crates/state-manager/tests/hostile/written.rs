@@ -75,13 +75,15 @@ pub(crate) fn was_signed(scenario: &Scenario, lineage: Lineage, run: &Run, frame
 
 /// The frames of each compaction in files that a head of the client names, with the chain before each. The client wrote such
 /// a file: its digest is computed from the frames that the client read and appended, so a file that the attacker changed
-/// meanwhile has another one.
+/// meanwhile has another one. A head without a key vouches for nothing: a client without memory believes that a stack was
+/// never sealed.
 pub(crate) fn compactions(lineage: Lineage, run: &Run) -> Vec<Vec<(Digest, Frame)>> {
     let path = format!("stacks/{lineage}/head.json");
     let heads = run.attacker.versions(&path).into_iter().flatten().skip(1);
     let mut found: Vec<(Digest, Vec<(Digest, Frame)>)> = Vec::new();
     for bytes in heads {
-        let Ok(head) = Head::decode(&path, &bytes) else {
+        let head = Head::decode(&path, &bytes).ok();
+        let Some(head) = head.filter(|head| head.key_id.is_some()) else {
             continue;
         };
         for named in &head.compactions {

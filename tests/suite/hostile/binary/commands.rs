@@ -1,6 +1,6 @@
 //! The commands of `statectl` that run under attack.
 
-use super::scenario::STACK;
+use super::scenario::{OTHER, STACK};
 
 /// A recipient that commands add.
 pub(super) const COLLEAGUE: &str = "age1ql3z7hjy54pw3hyww5ayyfg7zqgvc7w3j2elw8zmrj2kg5sfn9aqmcac8p";
@@ -40,6 +40,8 @@ pub(super) enum Command {
     Encrypt,
     Rename,
     Remove,
+    /// Moves a resource to the other stack.
+    Move,
     Collect,
     /// Copies the stack to a store in the client's folder.
     Copy,
@@ -47,7 +49,7 @@ pub(super) enum Command {
 }
 
 impl Command {
-    pub(super) const ALL: [Self; 26] = [
+    pub(super) const ALL: [Self; 27] = [
         Self::List,
         Self::Show,
         Self::ShowEarlier,
@@ -71,6 +73,7 @@ impl Command {
         Self::Encrypt,
         Self::Rename,
         Self::Remove,
+        Self::Move,
         Self::Collect,
         Self::Copy,
         Self::Doctor,
@@ -116,6 +119,7 @@ impl Command {
             Self::Encrypt => &["encrypt", "--policy", "sensitive"],
             Self::Rename => &["stack", "rename", STACK, RENAMED],
             Self::Remove => &["stack", "rm", STACK, "--force"],
+            Self::Move => &["mv", "note", "--to-stack", OTHER],
             Self::Copy => &["copy"],
             Self::Collect => &["gc", "--keep-days", "0", "--keep-revisions", "2", "--grace", "0s"],
             Self::Doctor => &["doctor"],
@@ -145,6 +149,11 @@ impl Command {
     /// Whether the command prints sensitive values because its arguments ask for them.
     pub(super) fn shows_secrets(self) -> bool {
         self.arguments().contains(&"--show-secrets")
+    }
+
+    /// Whether the command reads the other stack too.
+    pub(super) const fn reads_other(self) -> bool {
+        matches!(self, Self::Move) || self.is_about_the_store()
     }
 
     /// Whether the command reads all stacks of the store rather than the one under attack.

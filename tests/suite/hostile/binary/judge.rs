@@ -6,6 +6,7 @@ use super::answers::{
 };
 use super::commands::{COLLEAGUE, Command};
 use super::evidence::{Written, contains, revision, served_heads, shows_plain_first};
+use super::exits::{check_exit, warns};
 use super::memory;
 use super::next_reader::next_reader;
 use super::scenario::{CANARY, Client, Run, Scenario};
@@ -14,15 +15,11 @@ use state_core::head::SealingPolicy;
 use state_core::journal::FrameKind;
 use state_core::testkit::hostile::Request;
 use state_core::testkit::hostile::forgeries::MARKER;
-use state_core::{Digest, Frame, Head, RevisionId};
+use state_core::{Digest, Frame, Head, KeyId, RevisionId};
 use state_manager::Authenticity;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-
-/// The exit codes that `statectl --help` lists, except those for an invalid command line, for `--detailed-exitcode` and
-/// for an interruption.
-const EXIT_CODES: [i32; 14] = [0, 1, 4, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20];
 
 /// The first stage with the data keys that [`Client::Expecting`] expects, and with the outputs that
 /// [`Client::ReadingOutputs`] has read.
@@ -36,6 +33,8 @@ pub(super) struct Judge {
     pub(super) chains: BTreeSet<Digest>,
     /// The heads of the honest stages, oldest first.
     heads: Vec<Head>,
+    /// The data keys that the heads of both stacks name in the honest stages.
+    keys: BTreeSet<Option<KeyId>>,
     learned: Mutex<BTreeMap<Command, Arc<Learned>>>,
     requests: Mutex<HonestRequests>,
     /// Number of runs whose answer isn't compared with honest answers, because the attacker did what a client without
@@ -65,6 +64,7 @@ impl Judge {
             revisions: BTreeSet::new(),
             chains: BTreeSet::new(),
             heads: Vec::new(),
+            keys: BTreeSet::new(),
             learned: Mutex::default(),
             requests: Mutex::default(),
             unprotected: AtomicUsize::new(0),
@@ -72,6 +72,7 @@ impl Judge {
         for image in &scenario.images {
             judge.heads.extend(image.head(scenario.lineage));
             for lineage in [scenario.lineage, scenario.other] {
+                judge.keys.extend(image.head(lineage).map(|head| head.key_id));
                 for (_, frame) in image.frames(lineage) {
                     judge.chains.insert(*frame.chain());
                     judge.revisions.extend(revision(frame.payload(), frame.chain()));
@@ -145,6 +146,8 @@ impl Judge {
         let written = Written::of(scenario, run);
         let remembering = client;
         let client = match client {
+            // A reader of outputs meets the other stack for the first time.
+            Client::ReadingOutputs if command == Command::Move => Client::New,
             // `stack ls` lists other stacks beside the known one, and `doctor` judges the store.
             Client::Expecting | Client::ReadingOutputs if command.is_about_the_store() => Client::New,
             client => client,
@@ -185,8 +188,7 @@ impl Judge {
         let served = served_heads(&contents, &path);
         // A stack that was never sealed.
         let is_plain = shows_plain_first(scenario, &contents, &path)
-            || (command.is_about_the_store()
-                && shows_plain_first(scenario, &contents, &scenario.other_head()));
+            || (command.reads_other() && shows_plain_first(scenario, &contents, &scenario.other_head()));
         // A stack of a time when the attacker held the data key.
         let honest = |id| written.keys.contains_key(&id);
         let is_former = served
@@ -198,8 +200,9 @@ impl Judge {
             .iter()
             .any(|(object, _)| object.ends_with("/head.json") && scenario.last().get(object).is_none());
         // A stack without a key, which the client then sealed.
-        let is_sealed_anew = written.heads(&path).into_iter().any(|head| {
-            let is_known = self.heads.iter().any(|known| known.key_id == head.key_id);
+        let written_heads = [path, scenario.other_head()].map(|path| written.heads(&path));
+        let is_sealed_anew = written_heads.into_iter().flatten().any(|head| {
+            let is_known = self.keys.contains(&head.key_id);
             !is_known && head.keys.is_some_and(|keys| keys.succession.is_empty())
         });
         is_plain || is_former || is_created || is_sealed_anew
@@ -275,9 +278,22 @@ impl Judge {
         written: &Written,
         broken: &mut Vec<String>,
     ) {
+        let stored = image(&run.bucket.store);
+        for lineage in [scenario.lineage, scenario.other] {
+            self.check_frames(&stored.frames(lineage), client, written, broken);
+        }
+    }
+
+    fn check_frames(
+        &self,
+        frames: &[(Digest, Frame)],
+        client: Client,
+        written: &Written,
+        broken: &mut Vec<String>,
+    ) {
         let mut forged: Option<&Frame> = None;
         let mut end = None;
-        for (before, frame) in &image(&run.bucket.store).frames(scenario.lineage) {
+        for (before, frame) in frames {
             // Where the chain breaks, earlier frames lie before the base: the client trusts the base by the digest in
             // the head and doesn't read them, so a forged frame there doesn't count.
             if end.replace(*frame.chain()) != Some(*before) {
@@ -418,26 +434,6 @@ impl Judge {
         if !is_between(&shown.resources, &learned.resources) {
             broken.push(format!("{:?}", shown.resources));
         }
-    }
-}
-
-/// Whether the program printed this warning: in its JSON document, or on stderr beside several documents.
-fn warns(run: &Run, warning: &str) -> bool {
-    run.stdout.contains(warning) || run.stderr.contains(warning)
-}
-
-/// Checks the exit code, and that neither a panic nor a sealed value is printed.
-fn check_exit(command: Command, run: &Run, broken: &mut Vec<String>) {
-    match run.code {
-        Some(code) if EXIT_CODES.contains(&code) => {}
-        code => broken.push(format!("exit code {code:?}")),
-    }
-    let printed = [&run.stdout, &run.stderr];
-    if printed.iter().any(|text| text.contains("panicked")) {
-        broken.push(format!("a panic: {}", run.stderr));
-    }
-    if !command.shows_secrets() && printed.iter().any(|text| text.contains(CANARY)) {
-        broken.push("a sealed value is printed".to_owned());
     }
 }
 

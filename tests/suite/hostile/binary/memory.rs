@@ -105,6 +105,11 @@ fn check_pin(
         let mut chains = judge.chains.iter().chain(&written.chains).chain(&written.fences);
         chains.any(|known| known.to_string() == chain)
     });
+    let outputs = pin["outputs"]["key"].as_str().and_then(|key| key.parse().ok());
+    let mut derived = written.keys.values().map(|key| key.outputs_id());
+    if outputs.is_some() && !derived.any(|key| key == outputs) {
+        broken.push(format!("remembered: the outputs of {path} under key {outputs:?}"));
+    }
     let is_of_outputs = reads_outputs && !pin["outputs"].is_null() && pin["sealing"].is_null();
     if pin["key"].is_null() && !is_of_outputs {
         broken.push(format!("remembered: {path} without a key"));

@@ -8,14 +8,16 @@ use crate::process::WORKER;
 use crate::store::environment;
 use bytes::Bytes;
 use state_backend_object_store::object_store::memory::InMemory;
+use state_core::head::SealingPolicy;
+use state_core::mutation::StackOutputs;
 use state_core::sealing::{KeyProvider, StackKey};
-use state_core::testkit::hostile::forgeries::catalogue;
+use state_core::testkit::hostile::forgeries::{MARKER, catalogue};
 use state_core::testkit::hostile::{CatalogueEntry, Intervention, Loot, Request, StoreImage};
-use state_core::{Enveloped, Head, KeyId, Lineage};
+use state_core::{Enveloped, Head, Json, KeyId, Lineage, Serial};
 use state_encrypt::{AgeKeys, GeneratedIdentity, Identities, generate_identity};
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::Arc;
 use std::time::Duration;
@@ -29,6 +31,9 @@ pub(super) const OTHER: &str = "tests/other-stack";
 
 /// The recipient that the attacker adds to forged heads.
 pub(super) const MALLORY: &str = "age1lggyhqrw2nlhcxprm67z43rta597azn8gknawjehu9d9dl0jq3yqqvfafg";
+
+/// More than the serials of all revisions of the stack.
+const SERIALS: u64 = 16;
 
 /// The name of the user who runs all commands, which the history records as the author of its revisions.
 const USER: &str = "tester";
@@ -59,10 +64,19 @@ outputs:
   id: '${name.hex}'
 ";
 
+/// The program of the other stack.
+const OTHER_PROGRAM: &str = "
+config:
+  token: { type: string, secret: true }
+  tag: { type: string }
+resources:
+  label: { kind: 'random:id', inputs: { keepers: '${config.token}' } }
+";
+
 /// The knowledge of a client before its command runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Client {
-    /// The memory of a client that read the last stage.
+    /// The memory of a client that read the last stage, and never had to rely on published outputs.
     Remembering,
     /// The name of the stack under attack, and the key of the outputs that it publishes: the memory of a client that
     /// has only read these outputs.
@@ -126,6 +140,7 @@ impl Scenario {
         fs::create_dir_all(&settings).expect("a folder");
         write_private(&settings.join("identity.txt"), own.file());
         fs::write(folder.path().join("state.yaml"), PROGRAM).expect("the program is written");
+        fs::write(folder.path().join("other.yaml"), OTHER_PROGRAM).expect("the program is written");
         fs::write(folder.path().join("token"), CANARY).expect("the token is written");
         let mut scenario = Self {
             server: Server::start(),
@@ -159,7 +174,12 @@ impl Scenario {
         };
         let up = |stack: &str, tag: &str| {
             let tag = format!("tag={tag}");
-            let arguments = ["up", "state.yaml", "--config", "token=@token", "--config", &tag];
+            let program = if stack == OTHER {
+                "other.yaml"
+            } else {
+                "state.yaml"
+            };
+            let arguments = ["up", program, "--config", "token=@token", "--config", &tag];
             drop(on(stack, &arguments));
         };
         let mut stages = Vec::new();
@@ -223,6 +243,7 @@ impl Scenario {
         let key = foreign.generate(self.lineage).expect("a key");
         let recipients = [own.recipient().to_owned()];
         let wrapped = foreign.wrap(key.id(), Some(&recipients)).expect("a recipient");
+        let outputs = forged_outputs(&*key, &recipients);
         let loot = Loot {
             lineage: self.lineage,
             author: USER.to_owned(),
@@ -232,6 +253,7 @@ impl Scenario {
             earlier: self.images[..self.images.len() - 1].to_vec(),
             former: Some(held),
             wrapped: wrapped.files.into_iter().next().map(Bytes::from),
+            outputs,
         };
         self.catalogue = Arc::new(catalogue(&Arc::new(loot)));
     }
@@ -252,7 +274,7 @@ impl Scenario {
     }
 
     /// The folder with the memory of the client that built the store.
-    pub(super) fn memory(&self) -> std::path::PathBuf {
+    pub(super) fn memory(&self) -> PathBuf {
         self.folder.path().join("memory")
     }
 
@@ -269,20 +291,23 @@ impl Scenario {
         folder
     }
 
+    /// The file in which a memory has the pin of a stack.
+    fn pin(&self, memory: &Path, lineage: Lineage) -> PathBuf {
+        known_store(memory).join("stacks").join(format!("{lineage}.json"))
+    }
+
     /// Reduces the builder's memory to the name of the stack under attack and its published outputs.
     fn keep_outputs(&self, memory: &Path) {
-        let mut stores = fs::read_dir(memory.join("statectl/seen")).expect("the builder's memory");
-        let store = stores.next().expect("a known store").expect("a folder").path();
-        let file = |lineage| store.join("stacks").join(format!("{lineage}.json"));
-        fs::remove_file(file(self.other)).expect("a pin");
-        fs::remove_file(store.join("names").join(OTHER)).expect("a name");
-        let pin = fs::read_to_string(file(self.lineage)).expect("a pin");
+        fs::remove_file(self.pin(memory, self.other)).expect("a pin");
+        fs::remove_file(known_store(memory).join("names").join(OTHER)).expect("a name");
+        let file = self.pin(memory, self.lineage);
+        let pin = fs::read_to_string(&file).expect("a pin");
         let pin: serde_json::Value = serde_json::from_str(&pin).expect("a pin");
         let head = self.last().head(self.lineage).expect("a head");
         let key = &self.honest[&head.key_id.expect("a sealed stack")];
         let key = key.outputs_id().expect("a key of the outputs").to_string();
         let reduced = serde_json::json!({ "outputs": { "key": key, "serial": pin["serial"] } });
-        fs::write(file(self.lineage), reduced.to_string()).expect("a pin");
+        fs::write(file, reduced.to_string()).expect("a pin");
     }
 
     /// Runs a command on a copy of a stage, while the attacker makes the changes of the plan.
@@ -360,6 +385,27 @@ impl Scenario {
         let text = |name: &str| fs::read_to_string(folder.join(name)).expect("the worker writes text");
         (code, text("stdout"), text("stderr"))
     }
+}
+
+/// The folder of the only store that a memory knows.
+fn known_store(memory: &Path) -> PathBuf {
+    let mut stores = fs::read_dir(memory.join("statectl/seen")).expect("the builder's memory");
+    stores.next().expect("a known store").expect("a folder").path()
+}
+
+/// Published outputs that an attacker sealed with their own key and wrapped to these recipients, for the first serials of
+/// the stack under attack.
+fn forged_outputs(key: &dyn StackKey, recipients: &[String]) -> Vec<(Serial, Bytes)> {
+    let mut outputs = StackOutputs::default();
+    let note = Json::parse(&format!("\"{MARKER}\"")).expect("a JSON string");
+    outputs.values.insert("note".to_owned(), note);
+    let stack = STACK.parse().expect("a valid name");
+    let document = |serial| {
+        let policy = SealingPolicy::All;
+        let document = key.outputs_document(policy, &stack, Serial(serial), &outputs, recipients);
+        (Serial(serial), document.expect("valid outputs").into())
+    };
+    (1..=SERIALS).map(document).collect()
 }
 
 /// The lineage and content of a stack's head, if the object is one.

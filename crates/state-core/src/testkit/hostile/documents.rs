@@ -4,7 +4,7 @@
 use super::image::head_of;
 use super::loot::{Loot, MARKER};
 use super::{Edit, StoreImage};
-use crate::backend::{NamePointer, NameTarget, ObjectKind};
+use crate::backend::{NamePointer, NameTarget, ObjectKind, ObjectName};
 use crate::digest::Digest;
 use crate::history::HistoryPageRef;
 use crate::{Address, Entry, Enveloped, FactoryInfo, Serial, Slot, Snapshot, SnapshotRef, Timestamp, codec};
@@ -251,6 +251,31 @@ pub(super) fn later_number(store: &StoreImage, object: &str) -> Vec<Edit> {
     };
     let planted = format!("{folder}{:020}{}", number.saturating_add(1), &name[20..]);
     vec![Edit::put(planted, bytes.clone())]
+}
+
+/// Replaces the latest published outputs by outputs of the attacker with the same serial.
+pub(super) fn outputs(store: &StoreImage, loot: &Loot) -> Vec<Edit> {
+    let forged = loot
+        .outputs
+        .iter()
+        .map(|(serial, bytes)| (path_of_outputs(*serial, loot), bytes));
+    let stored = forged.filter(|(path, _)| store.get(path).is_some()).last();
+    stored
+        .map(|(path, bytes)| vec![Edit::put(path, bytes.clone())])
+        .unwrap_or_default()
+}
+
+/// Stores outputs of the attacker with a later serial than all others.
+pub(super) fn later_outputs(loot: &Loot) -> Vec<Edit> {
+    let last = loot.outputs.last();
+    last.map(|(serial, bytes)| vec![Edit::put(path_of_outputs(*serial, loot), bytes.clone())])
+        .unwrap_or_default()
+}
+
+/// The path of the outputs that a stack published with this serial.
+fn path_of_outputs(serial: Serial, loot: &Loot) -> String {
+    let name = ObjectName::Outputs(serial);
+    format!("{}/{}", name.kind().path(loot.lineage), name.file_name())
 }
 
 /// Flips one bit of an object, and recomputes no digest.

@@ -10,8 +10,8 @@
 
 pub use super::loot::{Loot, MARKER};
 
-use super::journals::{ForgedTag, StoredJournal, invented};
-use super::{Action, Edit, Rewrite, StoreImage, StoredKind, documents, heads, logs, replays};
+use super::journals::{ForgedHead, ForgedTag, StoredJournal, invented};
+use super::{Action, Edit, Rewrite, StoreImage, StoredKind, documents, heads, logs, plain, replays};
 use crate::backend::NameTarget;
 use crate::journal::FrameKind;
 use crate::{Lineage, Nonce};
@@ -47,7 +47,7 @@ pub fn catalogue(loot: &Arc<Loot>) -> Vec<CatalogueEntry> {
             StoredKind::Key => rows.keys(),
             StoredKind::Format | StoredKind::Meta | StoredKind::Lock => rows.small_documents(kind),
             StoredKind::Log => rows.logs(),
-            StoredKind::Outputs => rows.numbered(kind),
+            StoredKind::Outputs => rows.outputs(),
         }
     }
     rows.replays();
@@ -125,6 +125,11 @@ impl Rows {
         self.add(StoredKind::Head, "head of another stack", |store, _, loot| {
             heads::of_other_stack(store, loot)
         });
+        for kind in [StoredKind::Head, StoredKind::Name, StoredKind::Journal] {
+            self.add(kind, "empty plain stack", |store, _, loot| {
+                plain::empty_stack(store, loot)
+            });
+        }
         for at in 0..self.loot.earlier.len() {
             let name = format!("head of stage {at} with the present epoch");
             self.add(StoredKind::Head, name, move |store, _, loot| {
@@ -136,19 +141,14 @@ impl Rows {
     fn journals(&mut self) {
         for (name, change) in CHANGES {
             for tag in self.tags() {
-                for is_head_adapted in [false, true] {
-                    let head = if is_head_adapted {
-                        "head adapted"
-                    } else {
-                        "head kept"
-                    };
-                    let name = format!("{name}, {}, {head}", tag.name());
+                for head in ForgedHead::ALL.into_iter().filter(|head| head.suits(tag)) {
+                    let name = format!("{name}, {}, {}", tag.name(), head.name());
                     self.add(StoredKind::Journal, name, move |store, _, loot| {
                         let Some(mut journal) = StoredJournal::read(store, loot) else {
                             return Vec::new();
                         };
                         change(&mut journal);
-                        journal.edits(store, loot, tag, is_head_adapted)
+                        journal.edits(store, loot, tag, head)
                     });
                 }
             }
@@ -257,6 +257,17 @@ impl Rows {
                 logs::named_lines(store, object, loot, tag)
             });
         }
+    }
+
+    fn outputs(&mut self) {
+        let kind = StoredKind::Outputs;
+        self.numbered(kind);
+        self.add(kind, "outputs under a key of the attacker", |store, _, loot| {
+            documents::outputs(store, loot)
+        });
+        self.add(kind, "later outputs under a key of the attacker", |_, _, loot| {
+            documents::later_outputs(loot)
+        });
     }
 
     fn keys(&mut self) {

@@ -6,7 +6,7 @@ use super::image::head_of;
 use super::loot::{Loot, MARKER};
 use super::{Edit, StoreImage};
 use crate::digest::KeyId;
-use crate::head::Compaction;
+use crate::head::{Compaction, SealingPolicy};
 use crate::journal::{Frame, FrameKind, Previous, decode_records, encode_records};
 use crate::sealing::{MacKey, Tag, TagDomain};
 use crate::{
@@ -34,6 +34,35 @@ impl ForgedTag {
             Self::Stripped => "no tag",
             Self::Former => "tag under a former key",
         }
+    }
+}
+
+/// The head that the attacker stores beside a forged journal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ForgedHead {
+    /// The stored head, which refers to the original chain.
+    Kept,
+    /// A head that refers to the new chain.
+    Adapted,
+    /// A head that refers to the new chain and names no key, as if the stack had never been sealed.
+    Plain,
+}
+
+impl ForgedHead {
+    pub(super) const ALL: [Self; 3] = [Self::Kept, Self::Adapted, Self::Plain];
+
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::Kept => "head kept",
+            Self::Adapted => "head adapted",
+            Self::Plain => "plain head",
+        }
+    }
+
+    /// Whether the attacker would combine this head with frames that have such a tag: the frames of a plain stack have
+    /// none.
+    pub(super) fn suits(self, tag: ForgedTag) -> bool {
+        self != Self::Plain || tag == ForgedTag::Stripped
     }
 }
 
@@ -132,19 +161,24 @@ impl StoredJournal {
         forged
     }
 
-    /// Returns the edits that turn the stored journal into this one. With `is_head_adapted`, the head is forged too,
-    /// and refers to the new chain; in a file system also to a compaction of the forged frames.
+    /// Returns the edits that turn the stored journal into this one. A forged head refers in a file system also to a
+    /// compaction of the forged frames.
     pub(super) fn edits(
         &self,
         store: &StoreImage,
         loot: &Loot,
         tag: ForgedTag,
-        is_head_adapted: bool,
+        head: ForgedHead,
     ) -> Vec<Edit> {
         let mut encoded = self.encode(loot, tag);
-        let mut head = store.head(self.lineage).filter(|_| is_head_adapted);
+        let is_plain = head == ForgedHead::Plain;
+        let mut head = store.head(self.lineage).filter(|_| head != ForgedHead::Kept);
         if let Some(head) = &mut head {
             adapt(head, &encoded.ends);
+            if is_plain {
+                (head.key_id, head.keys, head.tag) = (None, None, None);
+                head.policy = SealingPolicy::Plaintext;
+            }
             let compaction = self.compact(store, head, &encoded.frames);
             encoded.written.extend(compaction);
         }

@@ -2,7 +2,7 @@
 //! record is in a journal frame with a tag, or on a page of the history that the head names.
 
 use super::documents::{path_of, referred_page, rewritten, uncompressed};
-use super::journals::{ForgedTag, StoredJournal};
+use super::journals::{ForgedHead, ForgedTag, StoredJournal};
 use super::loot::{Loot, MARKER};
 use super::{Edit, StoreImage};
 use crate::journal::LogRef;
@@ -46,7 +46,7 @@ pub(super) fn named_lines(store: &StoreImage, object: &str, loot: &Loot, tag: Fo
             }
         }
         if is_named {
-            edits = journal.edits(store, loot, tag, true);
+            edits = journal.edits(store, loot, tag, ForgedHead::Adapted);
         }
     }
     // The pages are forged in the store with the forged journal, because both forgeries change the head.

@@ -3,7 +3,7 @@
 
 use super::image::StoreImage;
 use crate::sealing::StackKey;
-use crate::{Lineage, StackName};
+use crate::{Lineage, Serial, StackName};
 use bytes::Bytes;
 use std::sync::Arc;
 
@@ -31,4 +31,7 @@ pub struct Loot {
     pub former: Option<Arc<dyn StackKey>>,
     /// A key file that the attacker wrapped to the recipients of the stack.
     pub wrapped: Option<Bytes>,
+    /// Documents of published outputs with their serials, in ascending order. The attacker sealed them with a key of
+    /// their own, which is wrapped to the recipients of the stack. Their outputs contain [`MARKER`].
+    pub outputs: Vec<(Serial, Bytes)>,
 }

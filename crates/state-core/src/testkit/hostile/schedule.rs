@@ -9,7 +9,7 @@
 //! use std::sync::Arc;
 //!
 //! let lineage = Lineage::from_bits([1; 16]);
-//! let loot = Loot { lineage, author: "anna".into(), recipient: "age1…".into(), other: None, other_name: None, earlier: vec![], former: None, wrapped: None };
+//! let loot = Loot { lineage, author: "anna".into(), recipient: "age1…".into(), other: None, other_name: None, earlier: vec![], former: None, wrapped: None, outputs: vec![] };
 //! let catalogue = catalogue(&Arc::new(loot));
 //! // The requests of a command, as `Attacker::requests` lists them after a run without interventions.
 //! let requests = [Request { verb: Verb::Read, object: format!("stacks/{lineage}/head.json") }];
