@@ -150,3 +150,31 @@ fn write(folder: &Path, digest: Digest, content: &[u8]) -> Result<(), CliError> 
         _ => Ok(()),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{FoundPath, TrustedPaths};
+    use std::os::unix::fs::symlink;
+
+    /// Another owner may exchange a link between the question and its answer.
+    #[test]
+    fn acceptance_holds_only_for_the_place_that_was_shown() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join(".state");
+        let lead_to = |place: &str| {
+            let place = folder.path().join(place);
+            std::fs::create_dir_all(&place).unwrap();
+            drop(std::fs::remove_file(&path));
+            symlink(place, &path).unwrap();
+        };
+        let trusted = TrustedPaths(folder.path().join("paths"));
+        lead_to("shown");
+        let shown = FoundPath::of(&path).unwrap();
+        lead_to("other");
+        assert_ne!(FoundPath::of(&path).unwrap(), shown);
+        trusted.accept(&shown).unwrap();
+        assert!(!trusted.contains(&path));
+        lead_to("shown");
+        assert!(trusted.contains(&path));
+    }
+}

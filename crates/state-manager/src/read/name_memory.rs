@@ -100,47 +100,53 @@ pub(crate) async fn check(store: &StoreContext, name: &StackName, now: Option<Li
     }
 }
 
-/// Checks all names that this client remembers and that a list of the store doesn't contain. Returns false if the list
-/// is outdated: one of the names leads to the remembered stack by now.
+/// A list of the store lacks a known name whose pointer leads to the known stack. It may be outdated: another process of
+/// this client may have created the stack, or renamed it to this name, after the names were listed. The error counts if
+/// the next lists lack the name too.
+#[derive(Debug)]
+pub(crate) struct Outdated(Error);
+
+/// Checks all names that this client remembers and that a list of the store doesn't contain.
 ///
 /// # Errors
 /// As [`check`].
-pub(crate) async fn check_absent(store: &StoreContext, listed: &[StackName]) -> Result<bool> {
+pub(crate) async fn check_absent(store: &StoreContext, listed: &[StackName]) -> Result<Result<(), Outdated>> {
     let Some(known_stacks) = store.known_stacks() else {
-        return Ok(true);
+        return Ok(Ok(()));
     };
     for name in known_stacks.names().await? {
         if listed.iter().any(|one| one.folded() == name.folded()) {
             continue;
         }
         match follow_to_none(store, &name).await {
-            // The memory was read after the list: another process of this client may have created the stack, or renamed it
-            // to this name, between the two.
             Err(error) if error.kind() == ErrorKind::Distrusted => {
                 let remembered = known_stacks.named(&name).await?;
                 match remembered {
-                    Some(lineage) if leads_to(store, &name, lineage).await? => return Ok(false),
+                    Some(lineage) if leads_to(store, &name, lineage).await? => {
+                        return Ok(Err(Outdated(error)));
+                    }
                     _ => return Err(error),
                 }
             }
             followed => drop(followed?),
         }
     }
-    Ok(true)
+    Ok(Ok(()))
 }
 
-/// Repeats the reading of a list until it isn't outdated any more. `read` returns none for an outdated list.
+/// Repeats the reading of a list until it isn't outdated any more.
 ///
 /// # Errors
-/// `Conflict` if the names changed during each attempt; errors of `read`.
-pub(crate) async fn repeated<T>(read: impl AsyncFn() -> Result<Option<T>>) -> Result<T> {
-    for _ in 0..ATTEMPTS {
-        if let Some(list) = read().await? {
-            return Ok(list);
+/// `Distrusted` if each list lacks a known name; errors of `read`.
+pub(crate) async fn repeated<T>(read: impl AsyncFn() -> Result<Result<T, Outdated>>) -> Result<T> {
+    let mut attempt = 1;
+    loop {
+        match read().await? {
+            Err(_) if attempt < ATTEMPTS => attempt += 1,
+            Err(Outdated(error)) => return Err(error),
+            Ok(list) => return Ok(list),
         }
     }
-    let reason = "its stacks changed during each attempt to list them; try again";
-    Err(Error::conflict("the store", reason))
 }
 
 /// Requires that every sealed stack that this client knows is still found, before a name counts as unused: a known stack

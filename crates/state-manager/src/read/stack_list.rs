@@ -11,6 +11,7 @@ use crate::keys::position::{AuthenticatedEnd, StackPosition};
 use crate::keys::proof::Proof;
 use crate::keys::trust;
 use crate::known_stacks::StackPin;
+use crate::read::name_memory::Outdated;
 use crate::read::{name_memory, names, view};
 use crate::standing::Standing;
 use futures_util::future::join;
@@ -84,8 +85,8 @@ pub(crate) async fn summaries(store: &StoreContext) -> Result<Vec<StackSummary>>
     name_memory::repeated(async || Box::pin(summaries_once(store)).await).await
 }
 
-/// As [`summaries`]; none if a stack got a name while the names were read.
-async fn summaries_once(store: &StoreContext) -> Result<Option<Vec<StackSummary>>> {
+/// As [`summaries`], from one list of the names.
+async fn summaries_once(store: &StoreContext) -> Result<Result<Vec<StackSummary>, Outdated>> {
     // The caller's expectations apply to one stack, so the others' names are looked up without them.
     let listed = StoreContext {
         expectations: Arc::default(),
@@ -103,8 +104,8 @@ async fn summaries_once(store: &StoreContext) -> Result<Option<Vec<StackSummary>
         name_memory::check(&listed, stack.name(), Some(stack.lineage())).await?;
     }
     let names: Vec<_> = stacks.iter().map(|stack| stack.name().clone()).collect();
-    if !name_memory::check_absent(store, &names).await? {
-        return Ok(None);
+    if let Err(outdated) = name_memory::check_absent(store, &names).await? {
+        return Ok(Err(outdated));
     }
     let mut summaries = Vec::new();
     let mut unread = Vec::new();
@@ -116,7 +117,7 @@ async fn summaries_once(store: &StoreContext) -> Result<Option<Vec<StackSummary>
     }
     summaries.extend(read_summaries(store, unread).await?);
     summaries.sort_by(|one, other| one.name.cmp(&other.name));
-    Ok(Some(summaries))
+    Ok(Ok(summaries))
 }
 
 /// The stack to which a pointer leads; none if it has another name or was removed.
@@ -194,8 +195,8 @@ pub(crate) async fn names(store: &StoreContext) -> Result<Vec<StackName>> {
     name_memory::repeated(async || Box::pin(names_once(store)).await).await
 }
 
-/// As [`names()`]; none if a stack got a name while the names were read.
-async fn names_once(store: &StoreContext) -> Result<Option<Vec<StackName>>> {
+/// As [`names()`], from one list of the pointers.
+async fn names_once(store: &StoreContext) -> Result<Result<Vec<StackName>, Outdated>> {
     // The pointers aren't authenticated: that would open the key of every stack, and only the stack that the caller
     // chooses matters.
     let pointers = UncheckedName::list(store.backend()).await?.into_iter();
@@ -207,8 +208,8 @@ async fn names_once(store: &StoreContext) -> Result<Option<Vec<StackName>>> {
     let heads = stream::iter(heads.collect::<Vec<_>>()).buffered(CONCURRENT_HEADS);
     let names: Vec<Option<StackName>> = heads.try_collect().await?;
     let names: Vec<StackName> = names.into_iter().flatten().collect();
-    let is_current = name_memory::check_absent(store, &names).await?;
-    Ok(is_current.then_some(names))
+    let checked = name_memory::check_absent(store, &names).await?;
+    Ok(checked.map(|()| names))
 }
 
 /// The names that lead to a stack by their pointers alone, sorted. Nothing is authenticated.

@@ -54,6 +54,29 @@ fn renamed_stack_cannot_be_hidden_by_its_new_name() {
     bob(&["stack", "new", "other"]).exits(0);
 }
 
+/// The old pointer is authentic and leads to the known stack, whose head has another name. No retry changes that.
+#[test]
+fn stale_pointer_of_a_renamed_stack_exits_12() {
+    let sandbox = sealed_shop();
+    let anna = |arguments: &[&str]| as_user(&sandbox, "anna", arguments);
+    let bob = |arguments: &[&str]| as_user(&sandbox, "bob", arguments);
+    anna(&["recipients", "add", &identity(&sandbox, "bob")]).exits(0);
+    bob(&["list"]).exits(0);
+    let pointer = |name: &str| sandbox.path().join(format!(".state/names/default/{name}.json"));
+    let stale = std::fs::read(pointer("default")).unwrap();
+    anna(&["stack", "rename", "default", "store"]).exits(0);
+    std::fs::write(pointer("default"), stale).unwrap();
+    std::fs::remove_file(pointer("store")).unwrap();
+    for hidden in [
+        &["list", "--stack", "default"][..],
+        &["stack", "ls"],
+        &["stack", "new", "default"],
+    ] {
+        let refused = bob(hidden).exits(12);
+        assert!(refused.stderr.contains("restore the name's file"), "{refused:?}");
+    }
+}
+
 #[test]
 fn accepting_without_the_key_keeps_the_key_remembered() {
     let sandbox = sealed_shop();

@@ -1,5 +1,5 @@
 //! Readers that read files while a collection deletes them: they get the correct content, or the error that the
-//! revision was collected.
+//! revision was collected. A plan of a collection needs no second try, and a copy says that it needs one.
 
 use super::*;
 use state_manager::state_backend_fs::FsBackend;
@@ -55,6 +55,14 @@ async fn read(stack: Stack, done: Arc<AtomicBool>) -> usize {
         }
         assert!(stack.verify(true).await.unwrap().report.is_valid());
         assert!(!stack.history().await.unwrap().is_empty());
+        stack.plan_collection(&keep(0, 2, Duration::ZERO)).await.unwrap();
+        let elsewhere = on(Arc::new(MemoryBackend::default()), &Arc::default());
+        if let Err(error) = elsewhere.copy_from(&stack).await {
+            assert!(
+                error.to_string().contains("was collected while it was copied"),
+                "{error}"
+            );
+        }
         assert!(stack.current().await.unwrap().entries.len() <= 2);
     }
     reads

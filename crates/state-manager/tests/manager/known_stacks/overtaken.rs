@@ -16,6 +16,21 @@ struct Overtaken {
     left: AtomicUsize,
     pin: Option<(Lineage, StackPin)>,
     name: Option<(StackName, Lineage)>,
+    /// A stack that the other process creates just before this one reads the known names.
+    created: Option<(Stacks, StackName)>,
+}
+
+impl Overtaken {
+    /// Another process that remembers nothing.
+    fn by_nothing(memory: &Arc<MemoryKnownStacks>) -> Self {
+        Self {
+            memory: Arc::clone(memory),
+            left: AtomicUsize::new(0),
+            pin: None,
+            name: None,
+            created: None,
+        }
+    }
 }
 
 #[async_trait]
@@ -40,6 +55,11 @@ impl KnownStacks for Overtaken {
     }
 
     async fn names(&self) -> Result<Vec<StackName>> {
+        if let Some((stacks, name)) = &self.created
+            && stacks.get(name).await.unwrap().is_none()
+        {
+            stacks.new_stack_with(name, SealingPolicy::All).await.unwrap();
+        }
         self.memory.names().await
     }
 
@@ -60,10 +80,8 @@ async fn accepted_stack_does_not_replace_a_later_pin() {
     let mut later = memory.seen(lineage).await.unwrap().unwrap();
     later.serial = state_core::Serial(later.serial.get() + 100);
     let overtaken = Overtaken {
-        memory: memory.clone(),
-        left: AtomicUsize::new(0),
         pin: Some((lineage, later.clone())),
-        name: None,
+        ..Overtaken::by_nothing(&memory)
     };
     let stacks = client.client.stacks().with_known_stacks(Arc::new(overtaken));
     let accepted = stacks.trust(&shop_name(), None).await;
@@ -84,10 +102,8 @@ async fn name_that_another_process_remembers_stays() {
     for (number, read) in reads.into_iter().enumerate() {
         let memory: Arc<MemoryKnownStacks> = Arc::default();
         let overtaken = |name| Overtaken {
-            memory: memory.clone(),
-            left: AtomicUsize::new(0),
-            pin: None,
             name,
+            ..Overtaken::by_nothing(&memory)
         };
         let stacks = |name| {
             client
@@ -107,6 +123,30 @@ async fn name_that_another_process_remembers_stays() {
     }
 }
 
+/// The list of the store is read before the memory, which then knows a stack that the list doesn't have.
+#[tokio::test]
+async fn stack_created_during_a_list_is_no_alarm() {
+    let shop = Shop::open().await;
+    let name: StackName = "meanwhile".parse().unwrap();
+    for lists_summaries in [true, false] {
+        let memory = shop.client.known_stacks.clone();
+        let overtaken = Overtaken {
+            created: Some((shop.client.stacks(), name.clone())),
+            ..Overtaken::by_nothing(&memory)
+        };
+        let stacks = shop.client.stacks().with_known_stacks(Arc::new(overtaken));
+        let listed = match lists_summaries {
+            true => {
+                let summaries = stacks.list().await.unwrap().into_iter();
+                summaries.map(|summary| summary.name).collect()
+            }
+            false => stacks.names().await.unwrap(),
+        };
+        assert!(listed.contains(&name), "{listed:?}");
+        shop.client.stacks().remove(&name, true).await.unwrap();
+    }
+}
+
 #[tokio::test]
 async fn former_key_never_replaces_the_key_of_a_later_owner() {
     for replaced in 0.. {
@@ -117,10 +157,9 @@ async fn former_key_never_replaces_the_key_of_a_later_owner() {
         later.key = KeyId::from_bytes([3; 16]);
         later.epoch = state_core::Epoch(later.epoch.get() + 2);
         let overtaken = Overtaken {
-            memory: memory.clone(),
             left: AtomicUsize::new(replaced),
             pin: Some((lineage, later.clone())),
-            name: None,
+            ..Overtaken::by_nothing(&memory)
         };
         let overtaken = Arc::new(overtaken);
         let stacks = shop.client.stacks().with_known_stacks(overtaken.clone());
