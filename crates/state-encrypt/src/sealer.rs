@@ -179,6 +179,14 @@ impl Sealer {
                 *entry = Self::shared(entry, &change)?;
             }
         }
+        // Entries of an unfinished move become part of the state later: they must not keep a replaced key until then.
+        let waiting = changed.continuation.iter_mut();
+        for entry in waiting
+            .flat_map(|open| &mut open.incoming)
+            .flat_map(|moved| &mut moved.entries)
+        {
+            *entry = Self::shared(entry, &change)?;
+        }
         Ok(changed)
     }
 }

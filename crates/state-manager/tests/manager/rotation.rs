@@ -22,7 +22,7 @@ fn secret_entry(name: &str) -> Entry {
 }
 
 /// Makes one revision that creates a resource with the secret.
-async fn deploy_secret(stack: &Stack, name: &str) -> state_core::RevisionId {
+pub(crate) async fn deploy_secret(stack: &Stack, name: &str) -> state_core::RevisionId {
     let session = stack.lock("deploy").await.unwrap();
     let update = start(&session).await;
     let made = secret_entry(name);

@@ -1,10 +1,11 @@
 //! Interrupted moves between sealed stacks, after an attacker replaced one of them.
 
 use super::moves::{BEFORE, Pair, cut_in, takeover};
+use super::rotation::deploy_secret;
 use super::*;
 use state_core::backend::{NamePointer, NameTarget};
 use state_core::{Backend, Head, Nonce};
-use state_manager::{KnownStacks, MemoryKnownStacks};
+use state_manager::{KnownStacks, MemoryKnownStacks, Rekey};
 
 /// A store with a copy of the destination, and with an empty plain stack under the lineage and the name of the source.
 async fn with_forged_source(pair: &Pair, keyed: impl FnOnce(Stacks) -> Stacks) -> Stacks {
@@ -48,5 +49,37 @@ async fn plain_stack_settles_no_move_of_a_sealed_one() {
             takeover(&find(&pair.there).await).await;
         }
         assert_eq!(names(&there).await, BEFORE[1]);
+    }
+}
+
+/// The rotation can't settle the move, because the crashed writer still holds the source.
+#[tokio::test]
+async fn rotation_reseals_the_entries_of_an_unfinished_move() {
+    let identity = state_encrypt::generate_identity();
+    let keyed = |stacks: Stacks| stacks.with_keys(keys(3, &identity));
+    for policy in [SealingPolicy::All, SealingPolicy::Plaintext] {
+        let pair = Pair::with_policy("shop/a", policy, keyed).await;
+        deploy_secret(&pair.source, "secret").await;
+        let (pair, source, there) = cut_in(pair, &["secret"], false).await;
+        pair.plan.heal();
+        drop(there);
+        takeover(&pair.there).await;
+        let request = Rekey {
+            policy: Some(SealingPolicy::All),
+            ..Rekey::default()
+        };
+        pair.there.rekey("rekey", request).await.unwrap();
+        let key = pair.there.tip().await.unwrap().head.key_id.unwrap();
+        let state = pair.there.tip().await.unwrap().state;
+        let waiting = state.incoming().flat_map(|moved| &moved.entries);
+        let inputs: Vec<_> = waiting
+            .map(|entry| entry.inputs.as_ref().unwrap().json().as_str())
+            .collect();
+        let sealed = format!("v1:{}", &key.to_string()[..16]);
+        assert!(
+            matches!(inputs[..], [inputs] if inputs.contains(&sealed)),
+            "{policy:?}: {inputs:?}"
+        );
+        drop(source);
     }
 }
