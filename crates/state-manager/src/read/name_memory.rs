@@ -100,9 +100,9 @@ pub(crate) async fn check(store: &StoreContext, name: &StackName, now: Option<Li
     }
 }
 
-/// A list of the store lacks a known name whose pointer leads to the known stack. It may be outdated: another process of
-/// this client may have created the stack, or renamed it to this name, after the names were listed. The error counts if
-/// the next lists lack the name too.
+/// The refusal of a list of the store in which a known name is missing, although its pointer leads to the known stack.
+/// The list may be outdated: another process of this client may have created the stack, or renamed it to this name, after
+/// the names were listed. The error counts if the name is missing in the next lists too.
 #[derive(Debug)]
 pub(crate) struct Outdated(Error);
 
@@ -137,7 +137,7 @@ pub(crate) async fn check_absent(store: &StoreContext, listed: &[StackName]) -> 
 /// Repeats the reading of a list until it isn't outdated any more.
 ///
 /// # Errors
-/// `Distrusted` if each list lacks a known name; errors of `read`.
+/// `Distrusted` if a known name is missing in each list; errors of `read`.
 pub(crate) async fn repeated<T>(read: impl AsyncFn() -> Result<Result<T, Outdated>>) -> Result<T> {
     let mut attempt = 1;
     loop {

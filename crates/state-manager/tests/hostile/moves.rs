@@ -103,7 +103,6 @@ pub(crate) fn ends(scenario: &Scenario, lineage: Lineage, run: &Run) -> Vec<Move
             }
         }
     }
-    ends.dedup();
     ends
 }
 
