@@ -24,7 +24,7 @@ pub(crate) struct StoreContext {
     /// Id of a client lock that this client holds: the default for each stack that is opened from this context.
     pub(crate) client_lock: Option<Arc<str>>,
     /// Provider of the stacks' data keys. Without one, sealed values stay sealed.
-    pub(crate) keys: Option<Arc<dyn KeyProvider>>,
+    keys: Option<Arc<dyn KeyProvider>>,
     /// Memory of the stacks that this client has seen. Without one, this client doesn't detect that a stack was rolled
     /// back or replaced by another.
     pub(crate) known_stacks: Option<Arc<dyn KnownStacks>>,
@@ -39,12 +39,13 @@ pub(crate) struct StoreContext {
     /// How long an operation that takes the writer lock itself, such as a change of the data key, waits while another
     /// writer holds the lock. Without a timeout, the operation fails at once.
     pub(crate) lock_timeout: Option<Duration>,
-    /// The keyrings of the stacks, if all contexts that are made from this one share them.
-    pub(crate) shared_keyrings: Option<SharedKeyrings>,
+    keyrings: Keyrings,
 }
 
-/// The keyrings of the stacks of a store.
-pub(crate) type SharedKeyrings = Arc<Mutex<BTreeMap<Lineage, Keyring>>>;
+/// The keyrings of the stacks of a store. Clones share them, so what one attempt to open a stack learned about its keys
+/// binds all later ones: an attacker may answer each attempt differently.
+#[derive(Clone, Debug, Default)]
+struct Keyrings(Arc<Mutex<BTreeMap<Lineage, Keyring>>>);
 
 impl StoreContext {
     pub(crate) fn new(backend: Arc<dyn Backend>, environment: Environment) -> Self {
@@ -60,28 +61,30 @@ impl StoreContext {
             observer: None,
             page_limits: PageLimits::default(),
             lock_timeout: None,
-            shared_keyrings: None,
+            keyrings: Keyrings::default(),
         }
     }
 
-    /// The same store, whose contexts of one stack share a keyring. What one of several attempts to open a stack learned
-    /// about its keys then binds the others: an attacker may answer each attempt differently.
-    pub(crate) fn with_shared_keyrings(&self) -> Self {
+    /// Replaces the provider of data keys. The keys that the former provider opened are forgotten.
+    pub(crate) fn set_keys(&mut self, keys: Arc<dyn KeyProvider>) {
+        self.keys = Some(keys);
+        self.keyrings = Keyrings::default();
+    }
+
+    /// The same store as a client without memory uses it: it knows no stack and no key, and remembers what it reads in
+    /// `memory`.
+    pub(crate) fn afresh(&self, memory: Arc<dyn KnownStacks>) -> Self {
         Self {
-            shared_keyrings: Some(SharedKeyrings::default()),
+            known_stacks: Some(memory),
+            keyrings: Keyrings::default(),
             ..self.clone()
         }
     }
 
     fn keyring(&self, lineage: Lineage) -> Keyring {
+        let mut keyrings = self.keyrings.0.lock().unwrap_or_else(PoisonError::into_inner);
         let new = || Keyring::new(self.keys.clone());
-        match &self.shared_keyrings {
-            None => new(),
-            Some(shared) => {
-                let mut shared = shared.lock().unwrap_or_else(PoisonError::into_inner);
-                shared.entry(lineage).or_insert_with(new).clone()
-            }
-        }
+        keyrings.entry(lineage).or_insert_with(new).clone()
     }
 
     /// The context of one of the store's stacks.
@@ -103,6 +106,10 @@ impl StoreContext {
 
     pub(crate) fn known_stacks(&self) -> Option<&dyn KnownStacks> {
         self.known_stacks.as_deref()
+    }
+
+    pub(crate) fn keys(&self) -> Option<&dyn KeyProvider> {
+        self.keys.as_deref()
     }
 
     pub(crate) fn nonce(&self) -> Nonce {
@@ -262,7 +269,7 @@ impl StackContext {
         self
     }
 
-    /// Another stack of the same store, without this stack's client lock, opened keys and expectations.
+    /// Another stack of the same store, without this stack's client lock and expectations.
     pub(crate) fn sibling(&self, name: StackName, lineage: Lineage) -> Self {
         let mut sibling = self.store.stack(name, lineage).without_expectations();
         // A client lock belongs to one stack. With the id of this stack's lock, `client_lock::gate` would report that

@@ -104,9 +104,12 @@ impl Stacks {
     }
 
     /// The same store with a provider of data keys: all of its stacks seal and open values with them.
+    ///
+    /// Each data key is unwrapped once and kept until the last clone of this value is dropped. A stack that was opened
+    /// with a key is refused for as long if its head then names no key, or a key that was replaced.
     #[must_use]
     pub fn with_keys(mut self, keys: Arc<dyn KeyProvider>) -> Self {
-        self.context.keys = Some(keys);
+        self.context.set_keys(keys);
         self
     }
 

@@ -88,12 +88,11 @@ impl UncheckedHead {
         is_known.then(|| Authenticated::new(self.0.clone(), Proof::Mac(key)))
     }
 
-    /// Unwraps the data key that the head names, so that authenticating the head sends no request. Errors are ignored
-    /// here: the later use of the key repeats the requests and reports them.
-    pub(crate) async fn prepare_key(&self, stack: &StackContext) {
-        if let Some(id) = self.0.key_id {
-            drop(wrapped::unwrap_current(stack, &self.0, id).await);
-        }
+    /// Opens the head ahead of its use, so that opening it again sends no request. If another read fails meanwhile, the
+    /// client knows nevertheless that the stack is sealed, and with which key. Errors are ignored here: the later use of
+    /// the head reports them.
+    pub(crate) async fn prepare(&self, stack: &StackContext) {
+        drop(open_head(stack, self.0.clone()).await);
     }
 
     /// Reads the journal from the head's base on.

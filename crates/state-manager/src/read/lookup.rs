@@ -78,7 +78,6 @@ pub(crate) struct FoundStack {
 
 /// Looks a stack up and opens it. For a caller that `locks` it afterwards, also reads what the lock needs.
 pub(crate) async fn view(store: &StoreContext, wanted: Wanted<'_>, locks: bool) -> Result<Lookup<View>> {
-    let store = &store.with_shared_keyrings();
     let pointer = match Box::pin(view_at_once(store, wanted, locks)).await {
         Ok(AtOnce::Found(view)) => return Ok(Lookup::Found(view)),
         Err(error) if is_final(&error) => return Err(error),
@@ -94,7 +93,6 @@ pub(crate) async fn view(store: &StoreContext, wanted: Wanted<'_>, locks: bool) 
 
 /// Looks a stack up that the caller is about to lock.
 pub(crate) async fn stack(store: &StoreContext, wanted: Wanted<'_>) -> Result<Lookup<FoundStack>> {
-    let store = &store.with_shared_keyrings();
     let pointer = match Box::pin(stack_at_once(store, wanted)).await {
         Ok(AtOnce::Found(found)) => return Ok(Lookup::Found(found)),
         Err(error) if is_final(&error) => return Err(error),
@@ -159,7 +157,7 @@ async fn view_at_once(store: &StoreContext, wanted: Wanted<'_>, locks: bool) -> 
                 store.backend().prepare_acquire(lineage).await;
             }
         };
-        let (journal, (), ()) = join3(journal, fetched.head.prepare_key(&fetched.stack), lease).await;
+        let (journal, (), ()) = join3(journal, fetched.head.prepare(&fetched.stack), lease).await;
         Ok((fetched, journal?))
     };
     let (pointer, (fetched, journal)) = match beside_pointer(store, wanted, fetch).await? {
@@ -183,7 +181,7 @@ async fn stack_at_once(store: &StoreContext, wanted: Wanted<'_>) -> Result<AtOnc
     let fetch = async |lineage| {
         let fetched = FetchedHead::read(store, lineage).await?;
         let lease = store.backend().prepare_acquire(lineage);
-        join(lease, fetched.head.prepare_key(&fetched.stack)).await;
+        join(lease, fetched.head.prepare(&fetched.stack)).await;
         Ok(fetched)
     };
     let (pointer, fetched) = match beside_pointer(store, wanted, fetch).await? {

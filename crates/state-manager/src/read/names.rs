@@ -189,10 +189,7 @@ async fn read_afresh(
     name: &StackName,
 ) -> Result<(PresentStack, view::View, Option<StackPin>)> {
     let fresh = Arc::new(MemoryKnownStacks::default());
-    let unprejudiced = StoreContext {
-        known_stacks: Some(Arc::clone(&fresh) as Arc<dyn KnownStacks>),
-        ..store.clone()
-    };
+    let unprejudiced = store.afresh(Arc::clone(&fresh) as Arc<dyn KnownStacks>);
     let stack = require(&unprejudiced, name).await?;
     let view = view::tip(&stack).await?;
     let lineage = stack.lineage();

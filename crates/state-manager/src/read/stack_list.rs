@@ -88,10 +88,8 @@ pub(crate) async fn summaries(store: &StoreContext) -> Result<Vec<StackSummary>>
 /// As [`summaries`], from one list of the names.
 async fn summaries_once(store: &StoreContext) -> Result<Result<Vec<StackSummary>, Outdated>> {
     // The caller's expectations apply to one stack, so the others' names are looked up without them.
-    let listed = StoreContext {
-        expectations: Arc::default(),
-        ..store.clone()
-    };
+    let mut listed = store.clone();
+    listed.expectations = Arc::default();
     // Whether a stack meets expectations is decided by opening it.
     let may_skip_reading = store.expectations.is_default();
     let pointers = UncheckedName::list(store.backend()).await?.into_iter();

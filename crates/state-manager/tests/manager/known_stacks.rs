@@ -8,6 +8,7 @@ mod overtaken;
 mod pins;
 mod replaced_files;
 mod unsigned_heads;
+mod without_pins;
 
 use super::*;
 use state_core::head::{Keys, Succession};

@@ -22,7 +22,7 @@ pub(crate) async fn outputs(
     let Some(latest) = documents.last() else {
         return Ok(None);
     };
-    let Some(provider) = &store.keys else {
+    let Some(provider) = store.keys() else {
         let reason = "its outputs are sealed, and no identity is available to open them";
         return Err(Error::sealed(object, reason));
     };
