@@ -223,8 +223,8 @@ pub(crate) fn refusal(object: &str, commands: &[UnapprovedCommand], untouched: &
     );
     CliError::new(ExitCode::Unapproved, object, &message)
         .with_hint(
-            "review and approve them with `statectl trust commands`; `refresh` and `destroy` also run those of a program that \
-             you name: `statectl refresh PROGRAM`, `statectl destroy PROGRAM`",
+            "review and approve them with `statectl trust commands`, or name the program that declares them, for example \
+             `statectl refresh PROGRAM` or `statectl preview PROGRAM --refresh`",
         )
 }
 

@@ -1,9 +1,10 @@
-//! The ownership rule for stores and settings that a command finds by itself, as git's `safe.directory`: they must
-//! belong to the user, and only the user may write them.
+//! The ownership rule for stores, settings and programs that a command finds by itself, as git's `safe.directory`: they
+//! must belong to the user, and only the user may write them.
 //!
 //! A folder above the working folder may belong to anyone, and its `.state` or `statectl.toml` would decide which state a
-//! command reads and where it sends requests. `statectl trust path PATH` accepts such a path once. A store that the user
-//! names (`--backend`, the environment, the user's own settings) isn't checked.
+//! command reads and where it sends requests; a `state.yaml` in the working folder decides what runs. `statectl trust path
+//! PATH` accepts such a path once. A store or a program that the user names (on the command line, in the environment, in
+//! the user's own settings) isn't checked.
 //!
 //! A group of which the user is the only member doesn't count as another user: with the umask 002, which many systems
 //! set for such groups, `git clone` makes files that the group can write.
@@ -134,19 +135,18 @@ pub(crate) fn require_own_store(store: &Path, parts: &[PathBuf]) -> Result<(), C
     Ok(())
 }
 
-/// Opens a settings file that was found, under the same rule. The owner is that of the opened file, so no other user
-/// can exchange it after the check.
+/// Refuses a settings file or a program that was found, under the same rule. The owner is that of the opened `file`, so no
+/// other user can exchange it after the check.
 ///
 /// # Errors
 /// Like [`require_own_store`].
-pub(crate) fn open_own_settings(path: &Path) -> Result<File, CliError> {
-    let open = || File::open(path).and_then(|file| Ok((file.metadata()?, file)));
-    let (target, file) = open().map_err(|error| unreadable(path, &error))?;
+pub(crate) fn require_own_file(what: &str, path: &Path, file: &File) -> Result<(), CliError> {
+    let target = file.metadata().map_err(|error| unreadable(path, &error))?;
     let link = std::fs::symlink_metadata(path).map_err(|error| unreadable(path, &error))?;
-    if let Some(objection) = Owners::of_process().objection_to(&link, &target) {
-        refuse_unless_trusted("settings", path, path, &objection)?;
+    match Owners::of_process().objection_to(&link, &target) {
+        Some(objection) => refuse_unless_trusted(what, path, path, &objection),
+        None => Ok(()),
     }
-    Ok(file)
 }
 
 /// Refuses a found path because of one of its parts, unless the user has accepted the path.

@@ -8,7 +8,8 @@
 //! makes the call only if each of these commands and files is allowed in one of three ways:
 //!
 //! - **declared**: the program of this run declares exactly this command for this resource, and its text contains no
-//!   output of another resource, or
+//!   output of another resource. A tool can except the commands of reads, which planning runs before the user has seen
+//!   anything of the program ([`CommandApprovals::withhold_reads`]), or
 //! - **derived**: the program declares this command, and its text contains outputs of other resources. These outputs
 //!   may come from a manipulated state, so a derived command is allowed only for a planned create or update. The report
 //!   of the plan lists it ([`Report::derived_commands`](crate::Report::derived_commands)), so that the user can review
@@ -258,6 +259,8 @@ struct Decisions {
     executed: BTreeSet<Digest>,
     /// The part of `executed` that [`CommandApprovals::take_executed`] hasn't returned yet.
     new_executed: Vec<Digest>,
+    /// Whether calls of [`CommandCall::Read`] need an approval even for declared commands.
+    withholds_reads: bool,
     /// By key of the entry and [`ResourceCommand::name`].
     refused: BTreeMap<(EntryKey, &'static str), UnapprovedCommand>,
 }
@@ -266,8 +269,9 @@ impl Decisions {
     /// Whether a call for an entry may run a command.
     fn allows(&self, key: &EntryKey, digest: Digest, call: CommandCall) -> bool {
         let of_program = (key.address.clone(), digest);
+        let is_withheld = self.withholds_reads && call == CommandCall::Read;
         self.approved.contains(&digest)
-            || self.declared.contains(&of_program)
+            || self.declared.contains(&of_program) && !is_withheld
             || call.applies_program() && self.derived.contains(&of_program)
     }
 }
@@ -305,12 +309,24 @@ impl CommandApprovals {
         self.decisions().refused.values().cloned().collect()
     }
 
-    /// Digests of the commands that the user approved by running the program: all declared commands, and the derived
-    /// commands of the resources that a run began to create or update. A tool may remember these digests for runs of
-    /// other programs.
+    /// Requires an approval for each command of [`CommandCall::Read`], also for those that the program declares. For a
+    /// program that the user hasn't accepted yet: planning calls `read`, before a plan can be shown and confirmed.
+    pub fn withhold_reads(&self) {
+        self.decisions().withholds_reads = true;
+    }
+
+    /// Ends the effect of [`CommandApprovals::withhold_reads`]: the user has confirmed a plan of the program.
+    pub fn release_reads(&self) {
+        self.decisions().withholds_reads = false;
+    }
+
+    /// Digests of the commands that the user approved by running the program: all declared commands, except while
+    /// [reads are withheld](Self::withhold_reads), and the derived commands of the resources that a run began to create or
+    /// update. A tool may remember these digests for runs of other programs.
     pub fn confirmed(&self) -> BTreeSet<Digest> {
         let decisions = self.decisions();
-        let declared = decisions.declared.iter().map(|(_, digest)| *digest);
+        let declared = decisions.declared.iter().filter(|_| !decisions.withholds_reads);
+        let declared = declared.map(|(_, digest)| *digest);
         declared.chain(decisions.executed.iter().copied()).collect()
     }
 

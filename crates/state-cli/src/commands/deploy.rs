@@ -10,6 +10,7 @@ mod live;
 mod outcome;
 mod progress_view;
 mod run;
+mod settlements;
 mod stack_choice;
 mod step;
 mod tree;
@@ -22,8 +23,8 @@ use crate::output::Report;
 use crate::store;
 use crate::target::Target;
 use deploy_target::DeployTarget;
-pub(crate) use document::registry;
 use document::{DeclaringArgs, Document, ProgramArgs};
+pub(crate) use document::{PROGRAM_NAMES, registry};
 use flags::{Flags, PendingAnswers, ScopeArgs};
 use outcome::Outcome;
 use run::{Deploy, Goal};
@@ -204,7 +205,7 @@ async fn on_existing_stack(
     let stacks = store::with_spool(context.store.open().await?);
     let program = match goal.document() {
         Some(declaring) => Some(declaring.name()),
-        None => document::program_at_hand(),
+        None => document::program_at_hand()?,
     };
     let stack = stack_choice::existing(context, &stacks, program.as_ref(), flags.bounds.adopt).await?;
     let mut deploy = Deploy::new(context, flags, goal, stacks);

@@ -54,10 +54,10 @@ enum Subject {
     /// path with its resource and asks. An approval is valid for exactly this command, directory and environment, or
     /// this path, in this stack of this store. `--yes` approves all of them without a question.
     Commands,
-    /// Accept a store or settings file that others can change
+    /// Accept a store, settings file or program that others can change
     ///
-    /// A `.state` folder or `statectl.toml` that is found in this folder or a parent folder must belong to you, and only you
-    /// may be able to write it. `trust path` accepts a folder or file that others can change, and remembers that.
+    /// A `.state` folder or `statectl.toml` that is found in this folder or a parent folder, and a program that is found in
+    /// this folder, must belong to you, and only you may be able to write them. `trust path` accepts a folder or file that others can change, and remembers that.
     Path {
         /// The folder or file, as the error names it
         path: PathBuf,

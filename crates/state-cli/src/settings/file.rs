@@ -140,7 +140,11 @@ pub(super) fn read_all(here: &Path) -> Result<(Vec<File>, Option<CliError>), Cli
     let mut files = Vec::new();
     let mut refused = None;
     if let Some(path) = project {
-        match ownership::open_own_settings(&path) {
+        let own = open(&path).and_then(|file| {
+            ownership::require_own_file("settings", &path, &file)?;
+            Ok(file)
+        });
+        match own {
             Ok(file) => files.push(File::read(&path, file, true)?),
             Err(error) => refused = Some(error),
         }

@@ -125,6 +125,37 @@ fn state_runs_no_command_on_a_client_that_did_not_approve() {
 }
 
 #[test]
+fn found_program_reads_only_after_a_confirmation() {
+    let sandbox = deployed();
+    for arguments in [
+        &["preview", "--refresh"][..],
+        &["up", "--preview", "--refresh", "--yes"],
+        &["up", "--refresh"],
+    ] {
+        let refused = elsewhere(&sandbox, arguments).exits(20);
+        assert!(
+            refused.stderr.contains("preview PROGRAM --refresh"),
+            "{refused:?}"
+        );
+        assert_eq!(ran(&sandbox), "", "{arguments:?}");
+    }
+    elsewhere(&sandbox, &["preview", "state.yaml", "--refresh"]).exits(0);
+    assert_eq!(ran(&sandbox), "read\n");
+    elsewhere(&sandbox, &["up", "--refresh", "--yes"]).exits(0);
+    assert_eq!(ran(&sandbox), "read\nread\n");
+    // `--yes` confirmed the program, so this client remembers its commands.
+    elsewhere(&sandbox, &["preview", "--refresh"]).exits(0);
+}
+
+#[test]
+fn found_program_without_changes_approves_no_command() {
+    let sandbox = deployed();
+    elsewhere(&sandbox, &["up"]).exits(0);
+    elsewhere(&sandbox, &["refresh", "--yes"]).exits(20);
+    assert_eq!(ran(&sandbox), "");
+}
+
+#[test]
 fn update_deletes_with_no_unapproved_command() {
     let sandbox = deployed();
     sandbox.write("empty.yaml", "resources: {}\n");

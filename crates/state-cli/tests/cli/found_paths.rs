@@ -1,5 +1,5 @@
-//! A store or settings file that `statectl` finds by itself is used only if no other user can write it, or after `trust
-//! path`.
+//! A store, a settings file or a program that `statectl` finds by itself is used only if no other user can write it, or
+//! after `trust path`.
 
 use crate::sandbox::{CommandOutput, Sandbox, run};
 use state_core::testkit::run::skip;
@@ -111,6 +111,26 @@ fn settings_that_others_can_write_are_refused_until_accepted() {
     sandbox.run(&["list", "--backend", ".state"]).exits(0);
     sandbox.run(&["trust", "path", "statectl.toml", "--yes"]).exits(0);
     below(&sandbox, &["list"]).exits(0);
+}
+
+#[test]
+fn program_that_others_can_write_is_refused_until_accepted() {
+    let sandbox = Sandbox::new();
+    sandbox.write("state.yaml", "resources: {}\n");
+    sandbox.run(&["up", "--yes"]).exits(0);
+    let program = sandbox.path().canonicalize().unwrap().join("state.yaml");
+    set_mode(&program, 0o666);
+    for arguments in [
+        &["preview"][..],
+        &["up", "--yes"],
+        &["refresh", "--yes"],
+        &["destroy", "--yes"],
+    ] {
+        assert_refused(sandbox.run(arguments), &program);
+    }
+    sandbox.run(&["preview", "state.yaml"]).exits(0);
+    sandbox.run(&["trust", "path", "state.yaml", "--yes"]).exits(0);
+    sandbox.run(&["preview"]).exits(0);
 }
 
 #[test]

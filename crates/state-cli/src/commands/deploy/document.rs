@@ -3,17 +3,20 @@
 use super::stack_choice::ProgramName;
 use crate::context::Context;
 use crate::error::CliError;
+use crate::exit::ExitCode;
+use crate::ownership;
 use crate::settings::file::here;
 use state_core::Crypter;
 use state_engine::program::Program;
 use state_engine::{ListSource, Registry, builtin};
 use std::collections::BTreeMap;
 use std::fmt;
+use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
 /// File names of a program that is not named on the command line.
-const NAMES: [&str; 3] = ["state.yaml", "state.yml", "state.json"];
+pub(crate) const PROGRAM_NAMES: [&str; 3] = ["state.yaml", "state.yml", "state.json"];
 
 /// Upper limit of the size of a program and of a configuration value.
 const MAX_BYTES: u64 = 64 << 20;
@@ -106,6 +109,8 @@ const KINDS: &str =
 pub(super) struct Document {
     program: Program,
     given: BTreeMap<String, String>,
+    /// Whether the user named the program, as opposed to one that was found in the current folder.
+    pub(super) is_named: bool,
     /// The folder that contains the program.
     pub(super) folder: PathBuf,
 }
@@ -117,8 +122,11 @@ impl Document {
     /// [`ExitCode::Failed`](crate::ExitCode::Failed) with all problems of the program.
     pub(super) fn read(context: &Context, args: &ProgramArgs) -> Result<Self, CliError> {
         match &args.program {
-            Some(path) => Self::of_file(context, path, &args.config),
-            None => Self::of_file(context, &find_program()?, &args.config),
+            Some(path) => Self::parse(context, path, &read(path)?, &args.config, true),
+            None => {
+                let path = find_program()?;
+                Self::parse(context, &path, &read_found(&path)?, &args.config, false)
+            }
         }
     }
 
@@ -129,7 +137,7 @@ impl Document {
     /// As [`Self::read`]; [`ExitCode::Usage`](crate::ExitCode::Usage) for values without a program.
     pub(super) fn read_named(context: &Context, args: &DeclaringArgs) -> Result<Option<Self>, CliError> {
         match &args.program {
-            Some(path) => Self::of_file(context, path, &args.config).map(Some),
+            Some(path) => Self::parse(context, path, &read(path)?, &args.config, true).map(Some),
             None if args.config.config.is_empty() => Ok(None),
             None => Err(CliError::usage(
                 "--config",
@@ -138,9 +146,14 @@ impl Document {
         }
     }
 
-    fn of_file(context: &Context, path: &Path, args: &ConfigArgs) -> Result<Self, CliError> {
+    fn parse(
+        context: &Context,
+        path: &Path,
+        bytes: &[u8],
+        args: &ConfigArgs,
+        is_named: bool,
+    ) -> Result<Self, CliError> {
         let name = path.display().to_string();
-        let bytes = read(path)?;
         let mut given = BTreeMap::new();
         for one in &args.config {
             let (name, value) = one.read()?;
@@ -149,12 +162,13 @@ impl Document {
                 return Err(CliError::usage(object, "given twice"));
             }
         }
-        let program = Program::parse(&name, &bytes)?;
+        let program = Program::parse(&name, bytes)?;
         let checked = program.check(&registry(context)?);
         checked.map_err(|error| CliError::from(error).with_hint(KINDS))?;
         Ok(Self {
             program,
             given,
+            is_named,
             folder: folder_of(path),
         })
     }
@@ -181,10 +195,20 @@ pub(crate) fn registry(context: &Context) -> Result<Registry, CliError> {
 
 /// The name of the program in the current folder; none if there is not exactly one program that can be parsed. A broken
 /// program must not prevent its resources from being destroyed.
-pub(super) fn program_at_hand() -> Option<ProgramName> {
-    let path = find_program().ok()?;
-    let program = Program::parse(&path.display().to_string(), &read(&path).ok()?).ok()?;
-    Some(ProgramName::new(program.title()))
+///
+/// # Errors
+/// [`ExitCode::Unapproved`](crate::ExitCode::Unapproved) if the program isn't the user's own.
+pub(super) fn program_at_hand() -> Result<Option<ProgramName>, CliError> {
+    let Ok(path) = find_program() else {
+        return Ok(None);
+    };
+    let bytes = match read_found(&path) {
+        Err(error) if error.code == ExitCode::Unapproved => return Err(error),
+        Err(_) => return Ok(None),
+        Ok(bytes) => bytes,
+    };
+    let program = Program::parse(&path.display().to_string(), &bytes).ok();
+    Ok(program.map(|program| ProgramName::new(program.title())))
 }
 
 fn folder_of(path: &Path) -> PathBuf {
@@ -194,7 +218,7 @@ fn folder_of(path: &Path) -> PathBuf {
 }
 
 fn find_program() -> Result<PathBuf, CliError> {
-    let there: Vec<&str> = NAMES
+    let there: Vec<&str> = PROGRAM_NAMES
         .into_iter()
         // Reading a pipe would wait for its writer.
         .filter(|name| Path::new(name).is_file())
@@ -202,7 +226,10 @@ fn find_program() -> Result<PathBuf, CliError> {
     match &*there {
         [only] => Ok(PathBuf::from(only)),
         [] => {
-            let message = format!("not found in this folder (looked for {})", NAMES.join(", "));
+            let message = format!(
+                "not found in this folder (looked for {})",
+                PROGRAM_NAMES.join(", ")
+            );
             Err(CliError::not_found("program", &message).with_hint("name a program: `statectl up PROGRAM`"))
         }
         several => {
@@ -213,12 +240,27 @@ fn find_program() -> Result<PathBuf, CliError> {
     }
 }
 
+/// Reads a file that the user named.
 fn read(path: &Path) -> Result<Vec<u8>, CliError> {
+    read_opened(path, open(path)?)
+}
+
+/// Reads a program that was found, if it is the user's own.
+fn read_found(path: &Path) -> Result<Vec<u8>, CliError> {
+    let file = open(path)?;
+    ownership::require_own_file("program", &here()?.join(path), &file)?;
+    read_opened(path, file)
+}
+
+fn open(path: &Path) -> Result<File, CliError> {
+    crate::input::open(path).map_err(|source| CliError::io(path.display().to_string(), &source))
+}
+
+fn read_opened(path: &Path, file: File) -> Result<Vec<u8>, CliError> {
     let name = path.display().to_string();
-    let failed = |source: std::io::Error| CliError::io(name.clone(), &source);
-    let file = crate::input::open(path).map_err(failed)?;
     let mut bytes = Vec::new();
-    file.take(MAX_BYTES + 1).read_to_end(&mut bytes).map_err(failed)?;
+    let read = file.take(MAX_BYTES + 1).read_to_end(&mut bytes);
+    read.map_err(|source| CliError::io(name.clone(), &source))?;
     if bytes.len() as u64 > MAX_BYTES {
         return Err(CliError::failed(name, "the file is larger than 64 MiB"));
     }

@@ -5,6 +5,7 @@ use super::document::{self, Document};
 use super::flags::Flags;
 use super::live::LiveProgress;
 use super::outcome::{self, Outcome, Settlement, untouched};
+use super::settlements::{self, Settlements};
 use super::stack_choice::{self, ProgramName};
 use super::tree;
 use super::unfinished::UnfinishedWork;
@@ -18,13 +19,11 @@ use crate::signals::Listener;
 use crate::store;
 use state_core::{Address, ErrorKind, StackName, State};
 use state_engine::settle::Settling;
-use state_engine::{
-    Basis, Engine, Event, Interrupt, ListSource, Observer, Operation, Plan, Run, UpdateMetadata,
-};
+use state_engine::{Basis, Engine, Interrupt, ListSource, Operation, Plan, Run, UpdateMetadata};
 use state_manager::{Session, Stack, Stacks};
 use std::collections::BTreeSet;
 use std::pin::pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// How long an interrupted command waits for a lock request that is already in flight.
@@ -39,7 +38,7 @@ pub(super) enum Goal<'a> {
 }
 
 impl<'a> Goal<'a> {
-    /// The program that the user named.
+    /// The program of the run.
     pub(super) const fn document(self) -> Option<&'a Document> {
         match self {
             Self::Update(document) => Some(document),
@@ -123,6 +122,9 @@ impl<'a> Deploy<'a> {
         let update_open = basis.state().update().is_some();
         self.flags.decisions(basis.state())?;
         let approvals = Approvals::of_stack(&self.context.store, &self.stacks, stack.lineage())?;
+        if self.is_found() {
+            approvals.of_run.withhold_reads();
+        }
         let plan = self.plan(basis, self.run(&approvals)?).await?;
         let refused = approvals.of_run.refused();
         if !refused.is_empty() && !plan.report().succeeded() {
@@ -182,15 +184,16 @@ impl<'a> Deploy<'a> {
     async fn perform(&self, session: &Session, live: &Arc<LiveProgress>) -> Result<Outcome, CliError> {
         // Before pending operations are resolved: that asks providers and writes to the stack.
         self.require_owner(session.stack().name(), &session.state())?;
-        let heard = Arc::new(Settlements {
-            live: Arc::clone(live),
-            heard: Mutex::default(),
-        });
+        let heard = Arc::new(Settlements::new(Arc::clone(live)));
         let approvals = Approvals::of_stack(&self.context.store, &self.stacks, session.stack().lineage())?;
         let approvals = Arc::new(approvals);
+        // `--yes` confirms the program with all of its commands.
+        if self.is_found() && !self.context.prompt.yes {
+            approvals.of_run.withhold_reads();
+        }
         let settling = self.settle(session, &heard, &approvals).await;
         let settled = heard.take();
-        let resolved = describe_all(&settled);
+        let resolved = settlements::describe_all(&settled);
         let asked = session.state().pending().map(|operation| operation.id).collect();
         let mut done = match settling {
             Ok(settling) => {
@@ -214,6 +217,12 @@ impl<'a> Deploy<'a> {
             },
             None => error,
         })
+    }
+
+    /// Whether the run applies a program that was only found in the current folder. The folder may be someone else's project,
+    /// so its commands run only after the user has confirmed a plan.
+    fn is_found(&self) -> bool {
+        matches!(self.goal, Goal::Update(document) if !document.is_named)
     }
 
     fn require_owner(&self, name: &StackName, state: &State) -> Result<(), CliError> {
@@ -295,6 +304,9 @@ impl<'a> Deploy<'a> {
         let is_confirmed = confirmed.is_some_and(|confirmed| confirmed.has_same_plan(&seen));
         if seen.changed && !is_confirmed {
             self.confirm(&object, &seen, untouched).await?;
+        }
+        if seen.changed {
+            approvals.of_run.release_reads();
         }
         // Before the run: a crash must not leave the user without the approval of what the run has recorded.
         let mut warnings: Vec<String> = approvals.remember_confirmed().into_iter().collect();
@@ -427,35 +439,4 @@ async fn is_fenced(session: &Session) -> bool {
 
 fn object(name: &StackName) -> String {
     format!("stack {}", name.short())
-}
-
-/// Describes resolved operations for an error that occurs after them.
-fn describe_all(settled: &[Settlement]) -> Option<String> {
-    let lines: Vec<String> = settled.iter().map(Settlement::describe).collect();
-    (!lines.is_empty()).then(|| lines.join("; "))
-}
-
-/// Observes the engine and collects how pending operations were resolved.
-struct Settlements {
-    live: Arc<LiveProgress>,
-    heard: Mutex<Vec<Settlement>>,
-}
-
-impl Settlements {
-    fn take(&self) -> Vec<Settlement> {
-        std::mem::take(&mut *self.heard.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-}
-
-impl Observer for Settlements {
-    fn event(&self, event: &Event) {
-        if let Event::Settled { operation, how } = event {
-            let settled = Settlement::of(operation, how);
-            self.heard
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .push(settled);
-        }
-        self.live.event(event);
-    }
 }

@@ -1,6 +1,7 @@
-//! `trust path`: accepts a store or a settings file of another owner.
+//! `trust path`: accepts a store, a settings file or a program of another owner.
 
 use super::no_memory;
+use crate::commands::deploy::PROGRAM_NAMES;
 use crate::context::{CommandResult, Context};
 use crate::error::CliError;
 use crate::trusted::{FoundPath, TrustedPaths};
@@ -9,7 +10,7 @@ use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-/// Names of the stores and settings that commands find by themselves.
+/// Names of the stores and settings that commands find by themselves, beside the [programs](PROGRAM_NAMES).
 const FOUND: [&str; 2] = [".state", "statectl.toml"];
 
 #[derive(Serialize)]
@@ -28,13 +29,18 @@ pub(super) fn run(context: &Context, path: &Path) -> CommandResult {
             .with_hint("pass the path that the error message names"),
         _ => CliError::io(&*object, &error),
     })?;
+    let mut found = FOUND.iter().chain(&PROGRAM_NAMES);
     if !path
         .file_name()
-        .is_some_and(|name| FOUND.iter().any(|found| name == *found))
+        .is_some_and(|name| found.any(|found| name == *found))
     {
-        let message = "only a folder `.state` or a file `statectl.toml` needs to be accepted";
-        return Err(CliError::usage(object, message)
-            .with_hint("name any other store with `--backend`, which isn't checked"));
+        let message = format!(
+            "only a folder `.state`, a file `statectl.toml` and a program ({}) need to be accepted",
+            PROGRAM_NAMES.join(", ")
+        );
+        return Err(CliError::usage(object, &message).with_hint(
+            "name any other store with `--backend` and any other program as an argument: these aren't checked",
+        ));
     }
     let shown = FoundPath::of(path)?;
     let question = format!(
