@@ -242,7 +242,21 @@ fn own_file() -> Option<PathBuf> {
     user_folder().map(|folder| folder.join(USER_FILE))
 }
 
+/// Whether a text contains an age identity, as opposed to the path of a file with one.
+pub(crate) fn contains_identity(text: &str) -> bool {
+    let text = text.to_ascii_uppercase();
+    text.contains("AGE-SECRET-KEY-") || text.contains("AGE-PLUGIN-")
+}
+
 fn read(path: &Path) -> Result<Identities, CliError> {
+    if contains_identity(&path.to_string_lossy()) {
+        let message =
+            "this is an identity, and the path of a file with one is expected; it isn't repeated here";
+        return Err(CliError::usage("--identity or STATECTL_IDENTITY", message).with_hint(
+            "write the identity to a file that only you can read, and pass its path; other users may have seen it on the \
+             command line",
+        ));
+    }
     let name = path.display().to_string();
     let unreadable = |source| CliError {
         code: ExitCode::Undecipherable,

@@ -45,7 +45,7 @@ pub(crate) struct Settings {
     /// Set a configuration key of the store; repeatable
     ///
     /// Overrides the same key in the URL. `statectl backends` lists all keys.
-    #[arg(long, global = true, value_name = "KEY=VALUE", value_parser = BackendConfig::parse)]
+    #[arg(long, global = true, value_name = "KEY=VALUE", value_parser = clap::value_parser!(BackendConfig))]
     pub(crate) backend_config: Vec<BackendConfig>,
     /// Stack: `NAME` or `PROJECT/NAME` [default: the only stack]
     #[arg(long, global = true, env = "STATECTL_STACK", value_name = "STACK")]
@@ -125,13 +125,15 @@ pub(crate) struct BackendConfig {
     pub(crate) value: String,
 }
 
-impl BackendConfig {
-    fn parse(text: &str) -> Result<Self, &'static str> {
-        let (key, value) = text.split_once('=').ok_or("expected `KEY=VALUE`")?;
-        Ok(Self {
+impl From<String> for BackendConfig {
+    /// Accepts every text: an error here would make clap print the text, which may be a secret. A text without `=` has no
+    /// key; [`Settings::resolve`] refuses it.
+    fn from(text: String) -> Self {
+        let (key, value) = text.split_once('=').unwrap_or(("", &text));
+        Self {
             key: key.to_owned(),
             value: value.to_owned(),
-        })
+        }
     }
 }
 
@@ -211,8 +213,13 @@ impl Settings {
     /// Reads the files, and fills in the values that neither a flag nor the environment set.
     ///
     /// # Errors
-    /// [`Usage`](crate::ExitCode::Usage) for an invalid file, and for a profile that is in no file.
+    /// [`Usage`](crate::ExitCode::Usage) for an invalid file, for a profile that is in no file, and for a configuration value
+    /// without a key.
     pub(crate) fn resolve(&mut self, matches: &ArgMatches) -> Result<(), CliError> {
+        if self.backend_config.iter().any(|config| config.key.is_empty()) {
+            return Err(CliError::usage("--backend-config", "expected `KEY=VALUE`")
+                .with_hint("list all keys with `statectl backends`"));
+        }
         let (files, refused) = file::read_all(&file::here()?)?;
         let given = |id: &str, value: Option<String>| Setting {
             origin: match matches.value_source(id) {

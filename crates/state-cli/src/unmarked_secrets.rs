@@ -4,10 +4,11 @@
 use crate::context::Context;
 use crate::error::CliError;
 use crate::marks::{count, first};
+use crate::settings::quoted;
 use state_core::head::SealingPolicy;
 use state_core::json::{View, child_pointer};
 use state_core::sensitive::{OutputMarks, SecretStrings, covered_pointers};
-use state_core::{SharedEntry, Snapshot, State, sealed};
+use state_core::{SharedEntry, Snapshot, StackName, State, sealed};
 use state_manager::{Session, Stack};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -125,6 +126,33 @@ pub(crate) async fn lost_by_rekey(
         first(NAMED, &unmarked, ", ")
     );
     Ok(shown(context, &warning))
+}
+
+/// Warns about encrypted values that a stack with this policy stores in plain text, when it receives a snapshot of another
+/// stack, or of a time when it encrypted all values. `opened` is the snapshot with all values decrypted.
+pub(crate) fn lost_by_policy(
+    context: &Context,
+    stack: &StackName,
+    policy: SealingPolicy,
+    stored: &Snapshot,
+    opened: &Snapshot,
+) -> Vec<String> {
+    if policy != SealingPolicy::Sensitive {
+        return Vec::new();
+    }
+    let unmarked: Vec<String> = places(stored, opened).into_iter().collect();
+    if unmarked.is_empty() {
+        return Vec::new();
+    }
+    let values = count(unmarked.len(), "encrypted value has", "encrypted values have");
+    let warning = format!(
+        "{values} no mark as sensitive, and stack {} encrypts marked values only, so they are stored in plain text: {}; to \
+         keep them encrypted, first run `statectl encrypt --policy all --stack {}`",
+        stack.short(),
+        first(NAMED, &unmarked, ", "),
+        quoted(&stack.short())
+    );
+    shown(context, &warning)
 }
 
 /// The warnings of the report. Shows the warning now if a question follows.

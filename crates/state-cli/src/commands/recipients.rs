@@ -3,6 +3,7 @@
 use super::rekey;
 use crate::context::{CommandResult, Context};
 use crate::error::CliError;
+use crate::identities::contains_identity;
 use crate::key_loss::{self, RecipientCounts};
 use crate::settings::quoted;
 use crate::unmarked_secrets;
@@ -168,6 +169,12 @@ async fn add(context: &Context, more: &[String], outputs: bool) -> CommandResult
 }
 
 async fn add_named(context: &Context, recipient: &str, name: &str) -> CommandResult {
+    if contains_identity(name) {
+        // Everyone who can read the store could read the name.
+        let message = "this is an identity, which is secret, and not a name; nothing was stored";
+        return Err(CliError::usage("--name", message)
+            .with_hint("pass a name such as `anna`: `statectl recipients add --name anna RECIPIENT`"));
+    }
     let stack = context.store.open_stack().await?;
     let present = stack.recipients().await?;
     let names = &present.names;
@@ -297,10 +304,12 @@ async fn remove(context: &Context, gone: &[String], outputs: bool, escrow: bool)
         return Err(CliError::refused(object, message)
             .with_hint("add another recipient first: `statectl recipients add RECIPIENT`"));
     }
-    let described = described(&removed, &names);
+    let described = describe(&removed, &names);
     let own = context.store.keys.own_recipients();
     let is_you = !outputs && removed.iter().any(|one| own.contains(one));
     let mut warnings = unmarked_secrets::lost_by_rekey(context, &stack, None).await?;
+    let readers: &[String] = if outputs { &[] } else { &other };
+    warnings.extend(still_reading(&removed, readers, &names));
     let mut question = format!("Replace the data key of {object} and remove recipient {described}?");
     if is_you {
         question += " That is you: afterwards you can't decrypt the stack with this identity.";
@@ -323,8 +332,24 @@ async fn remove(context: &Context, gone: &[String], outputs: bool, escrow: bool)
     Ok(report.warned(warnings))
 }
 
+/// Warnings about removed recipients who are recipients of the outputs too.
+fn still_reading(
+    removed: &[String],
+    readers: &[String],
+    names: &BTreeMap<String, String>,
+) -> impl Iterator<Item = String> {
+    let reading = removed.iter().filter(|one| readers.contains(one));
+    reading.map(|one| {
+        format!(
+            "{} can still decrypt the published outputs: `statectl recipients remove --outputs {}` ends that too",
+            describe(std::slice::from_ref(one), names),
+            quoted(one)
+        )
+    })
+}
+
 /// The recipients with their names, separated by commas.
-fn described(recipients: &[String], names: &BTreeMap<String, String>) -> String {
+fn describe(recipients: &[String], names: &BTreeMap<String, String>) -> String {
     let one = |recipient: &String| match names.get(recipient) {
         Some(name) => format!("{name} ({recipient})"),
         None => recipient.clone(),

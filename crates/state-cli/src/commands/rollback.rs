@@ -6,6 +6,7 @@ use crate::marks::count;
 use crate::reading::opened;
 use crate::render::Page;
 use crate::rollback_guard::{self, CrossedView};
+use crate::unmarked_secrets;
 use serde::Serialize;
 use state_core::sensitive::{KeptMarks, keep_marks};
 use state_core::{Address, DeposedKey, Entry, RevisionId, SharedEntry, Snapshot, State, UpdateKind};
@@ -65,7 +66,8 @@ pub(crate) async fn run(context: &Context, args: &Args) -> CommandResult {
     refuse_pending(&object, &view.state)?;
     // Different data keys encrypt the same value to different bytes: compare decrypted values where possible.
     let now = opened(&view, view.snapshot()).await?;
-    let mut then = opened(&view, view.get(&target).await?).await?;
+    let stored = view.get(&target).await?;
+    let mut then = opened(&view, stored.clone()).await?;
     let kept = keep_marks(&now, &mut then, KeptMarks::All);
     let changes = changes(&now, &then);
     let mut done = RollbackReport {
@@ -85,6 +87,7 @@ pub(crate) async fn run(context: &Context, args: &Args) -> CommandResult {
     });
     done.crossed = rollback_guard::inspect(context, &view, &done.restored).await?;
     rollback_guard::refuse(&object, &done.crossed, args.force)?;
+    let lost = unmarked_secrets::lost_by_policy(context, stack.name(), view.head.policy, &stored, &then);
     context.prompt.confirm(
         &object,
         &format!("Roll {object} back to revision {}?", done.restored),
@@ -106,7 +109,8 @@ pub(crate) async fn run(context: &Context, args: &Args) -> CommandResult {
         };
         Ok(session.rollback(request, &done.restored).await?)
     };
-    let (revision, warnings) = context.store.locked(&stack, "rollback", work).await?;
+    let (revision, mut warnings) = context.store.locked(&stack, "rollback", work).await?;
+    warnings.extend(lost);
     done.revision = revision;
     done.changed = true;
     report(context, &done, warnings)

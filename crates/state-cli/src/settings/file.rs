@@ -103,21 +103,38 @@ pub(crate) fn redirects_of(url: &str) -> Vec<(&'static str, String)> {
 /// The URL of a store; a path becomes a `file` URL.
 ///
 /// # Errors
-/// [`Usage`](crate::ExitCode::Usage) for a text such as `s3:user:password@bucket`: it would be a path, and messages print
-/// paths whole.
+/// [`Usage`](crate::ExitCode::Usage) for a text such as `s3:user:password@bucket` or `file://user:password@host`: it would be
+/// a path, and messages print paths whole.
 pub(crate) fn url_of(backend: &str) -> Result<String, CliError> {
-    if let Some(scheme) = BackendRegistry::default().forgotten_slashes(backend) {
+    if let Some(scheme) = BackendRegistry::default().incomplete_scheme(backend) {
         let error = CliError::usage(
             format!("backend {scheme}"),
-            "not a URL: `//` is missing after the scheme",
+            "not a URL: `://` is missing after the scheme",
         );
         return Err(error.with_hint(format!("write `{scheme}://…`; a path begins with `./` or `/`")));
+    }
+    if names_user(backend.strip_prefix("file://").unwrap_or(backend)) {
+        let error = CliError::usage(
+            "backend",
+            "it begins with a user and a password, and a path has none",
+        );
+        return Err(error.with_hint(
+            "pass credentials in the environment; a path with `:` and `@` begins with `./`, as in `file://./a:b@c`",
+        ));
     }
     Ok(if backend.contains("://") {
         backend.to_owned()
     } else {
         file_url(backend)
     })
+}
+
+/// Whether a path begins like `user:password@host`.
+fn names_user(path: &str) -> bool {
+    let first = path.split('/').next().unwrap_or_default();
+    first
+        .split_once('@')
+        .is_some_and(|(before, _)| before.contains(':'))
 }
 
 /// A store's URL; a relative path is resolved against `folder`.

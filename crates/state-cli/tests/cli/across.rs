@@ -1,7 +1,7 @@
 //! `mv --to-stack`: the command shows the plans of both stacks, asks for one confirmation, and creates one revision in
 //! each stack.
 
-use crate::sandbox::{CommandOutput, Sandbox};
+use crate::sandbox::{CommandOutput, Sandbox, fixture};
 use serde_json::Value;
 use state_core::backend::Opening;
 use state_core::edits::{MovePlan, MoveRequest};
@@ -351,4 +351,47 @@ fn move_interrupted_before_its_commit_point_is_undone() {
     resolve(&sandbox, &id).exits(10);
     moved(&sandbox);
     assert_eq!(all_addresses(&sandbox), before);
+}
+
+/// The policy `sensitive` encrypts marked values only.
+#[test]
+fn move_and_rollback_name_values_that_lose_their_encryption() {
+    let sandbox = Sandbox::new();
+    let shop = fixture("shop.tfstate");
+    let import = ["import", shop.to_str().unwrap(), "--policy", "all"];
+    sandbox.run(&import).exits(0);
+    sandbox
+        .run(&["stack", "new", "data", "--policy", "sensitive"])
+        .exits(0);
+    let warns = |ran: &CommandOutput| ran.stderr.contains("so they are stored in plain text");
+    let to_data = [
+        "mv",
+        DATABASE,
+        "--with-dependents",
+        "--with-dependencies",
+        "--to-stack",
+        "data",
+        "--yes",
+    ];
+    let planned = on(&sandbox, "default", &[&to_data[..], &["--dry-run"]].concat()).exits(0);
+    let moved = on(&sandbox, "default", &to_data).exits(0);
+    for ran in [planned, moved] {
+        assert!(
+            warns(&ran) && ran.stderr.contains(".dns[\"host-0.api\"]:/outputs/id"),
+            "{ran:?}"
+        );
+        assert!(
+            ran.stderr
+                .contains("`statectl encrypt --policy all --stack data`"),
+            "{ran:?}"
+        );
+    }
+
+    let encrypt = ["encrypt", "--policy", "sensitive", "--yes"];
+    on(&sandbox, "default", &encrypt).exits(0);
+    let back = on(&sandbox, "default", &["rollback", "@-", "--force", "--yes"]).exits(0);
+    assert!(warns(&back), "{back:?}");
+    // Nothing of this revision is encrypted without a mark.
+    let again = on(&sandbox, "default", &["rollback", "@-", "--force", "--yes"]).exits(0);
+    assert!(!warns(&again), "{again:?}");
 }

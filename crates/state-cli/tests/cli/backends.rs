@@ -92,3 +92,38 @@ fn secrets_in_urls_are_not_printed() {
         );
     }
 }
+
+#[test]
+fn misplaced_credentials_are_not_printed() {
+    let identity = format!("AGE-SECRET-KEY-1{}", "Q".repeat(58));
+    let sandbox = Sandbox::new();
+    let list = ["list"];
+    let with = |more: &[&str]| sandbox.run(&[&list[..], more].concat());
+    for arguments in [
+        &["--backend", "s3//me:hunter2@bucket/x"][..],
+        &["--backend", "s3:me:hunter2@bucket/x"],
+        &["--backend", "me:hunter2@bucket/x"],
+        &["--backend", "file://me:hunter2@host/x"],
+        &["--backend", "s3://bucket/x#hunter2"],
+        &["--backend", "s3://bucket?region=x#hunter2"],
+        &[
+            "--backend",
+            "s3://bucket",
+            "--backend-config",
+            "secret-access-key:hunter2",
+        ],
+        &["--backend", "s3://bucket", "--backend-config", "=hunter2"],
+        &["--identity", &identity],
+    ] {
+        let refused = with(arguments).exits(2);
+        let text = refused.stdout + &refused.stderr;
+        assert!(
+            !text.contains("hunter2") && !text.contains("SECRET-KEY-"),
+            "{text}"
+        );
+        assert!(text.contains("hint: "), "{arguments:?}: {text}");
+    }
+    // A path may contain these characters.
+    sandbox.run(&["init", "--backend", "./a:b@c"]).exits(0);
+    assert!(sandbox.path().join("a:b@c/format").is_file());
+}

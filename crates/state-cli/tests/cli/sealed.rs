@@ -134,11 +134,28 @@ fn recipient_names_are_listed_recorded_and_removable() {
     }
     let mine = anna(&["identity"]).exits(0).stdout;
     anna(&["recipients", "add", "--name", "bob", mine.trim()]).exits(13);
+    let secret = format!("AGE-SECRET-KEY-1{}", "Q".repeat(58));
+    let refused = anna(&["recipients", "add", "--name", &secret, bob]).exits(2);
+    assert!(!refused.stderr.contains(&secret), "{refused:?}");
     anna(&["recipients", "remove", "bob", "--yes"]).exits(0);
     let history = anna(&["history"]).exits(0).stdout;
     for message in [format!("added bob ({bob})"), format!("removed bob ({bob})")] {
         assert!(history.contains(&message), "{history}");
     }
+}
+
+#[test]
+fn removal_says_that_outputs_stay_readable() {
+    let sandbox = sealed_shop();
+    let bob = recipient_of(&sandbox, "bob");
+    let anna = |arguments: &[&str]| as_user(&sandbox, "anna", arguments).exits(0);
+    anna(&["recipients", "add", "--name", "bob", &bob]);
+    anna(&["recipients", "add", "--outputs", &bob]);
+    let next = format!("`statectl recipients remove --outputs {bob}`");
+    let removed = anna(&["recipients", "remove", "bob", "--yes"]).stderr;
+    assert!(removed.contains(&next), "{removed}");
+    let removed = anna(&["recipients", "remove", "--outputs", &bob, "--yes"]).stderr;
+    assert!(!removed.contains("can still decrypt the published"), "{removed}");
 }
 
 #[test]

@@ -162,12 +162,17 @@ impl BackendRegistry {
     /// A URL as it may be printed: without user name and password, and without its secret or unknown parameters.
     pub fn shown(&self, url: &str) -> String {
         // A text such as `s3:user:password@bucket` is meant as a URL, although it names a path.
-        if let (Some(scheme), Some((_, host))) = (self.forgotten_slashes(url), url.rsplit_once('@')) {
+        if let (Some(scheme), Some((_, host))) = (self.incomplete_scheme(url), url.rsplit_once('@')) {
             return format!("{scheme}:{host}");
         }
         let url = without_userinfo(url);
+        // Only the path of a `file` URL may contain `#`. In other URLs, a secret may follow.
+        let url = match url.starts_with("file://") || !url.contains("://") {
+            true => &url,
+            false => url.split('#').next().unwrap_or_default(),
+        };
         let Some((bare, query)) = url.split_once('?') else {
-            return url.into_owned();
+            return url.to_owned();
         };
         let kind = bare.split_once("://").and_then(|(scheme, _)| self.get(scheme));
         let is_open = |part: &&str| {
@@ -186,11 +191,12 @@ impl BackendRegistry {
         format!("{bare}?{}", kept.join("&"))
     }
 
-    /// The scheme of a text that begins like a URL of a registered backend type, without `//` after the scheme, such as
-    /// `s3:bucket`. None for a URL and for a path; `./s3:bucket` is a path.
-    pub fn forgotten_slashes<'u>(&self, text: &'u str) -> Option<&'u str> {
-        let (scheme, rest) = text.split_once(':')?;
-        (self.get(scheme).is_some() && !rest.starts_with("//")).then_some(scheme)
+    /// The scheme of a text that begins like a URL of a registered backend type, without the whole `://` after the scheme,
+    /// such as `s3:bucket` or `s3//bucket`. None for a URL and for a path; `./s3:bucket` is a path.
+    pub fn incomplete_scheme<'u>(&self, text: &'u str) -> Option<&'u str> {
+        let (scheme, rest) = text.split_at(text.find([':', '/'])?);
+        let is_incomplete = !rest.starts_with("://") && (rest.starts_with(':') || rest.starts_with("//"));
+        (is_incomplete && self.get(scheme).is_some()).then_some(scheme)
     }
 
     fn no_such_type(&self, scheme: &str) -> Error {

@@ -29,6 +29,11 @@ impl StoreUrl {
         let Some((scheme, rest)) = url.split_once("://") else {
             return Err(invalid("a backend is a URL such as file://.state".to_owned()));
         };
+        if scheme != "file" && rest.contains('#') {
+            // What follows isn't printed: it may be a secret in the wrong place.
+            let reason = "the URL of a store has no fragment; write `%23` for a `#` in a name or a value";
+            return Err(invalid(reason.to_owned()));
+        }
         let (location, query) = rest.split_once('?').unwrap_or((rest, ""));
         let decode = |text: &str| decode(text).map_err(invalid);
         let mut parameters: Vec<(String, String)> = Vec::new();
@@ -115,10 +120,14 @@ pub(crate) fn parameter_without_userinfo(parameter: &str) -> Cow<'_, str> {
     Cow::Owned(format!("{name}={scheme}{separator}{after}"))
 }
 
-/// A URL without its parameters, as messages print it.
+/// A URL without its parameters and without a fragment, as messages print it.
 fn shown(url: &str) -> String {
     let url = without_userinfo(url);
-    let bare = url.split_once('?').map_or(&*url, |(bare, _)| bare);
+    let ends: &[char] = match url.starts_with("file://") {
+        true => &['?'],
+        false => &['?', '#'],
+    };
+    let bare = url.split_once(ends).map_or(&*url, |(bare, _)| bare);
     bare.escape_debug().to_string()
 }
 
@@ -190,6 +199,8 @@ mod tests {
             ("file://x?token=hunter2%+1", "%25"),
             ("file://x?token=hunter2%ff", "UTF-8"),
             ("file://x?path=hunter2", "occurs twice"),
+            ("s3://bucket/x#hunter2", "%23"),
+            ("s3://bucket?region=x#hunter2", "%23"),
         ] {
             let error = given(url, &["path"]).unwrap_err();
             assert!(error.contains(reason) && !error.contains("hunter2"), "{error}");

@@ -31,7 +31,7 @@ use async_trait::async_trait;
 use state_core::{Digest, Entropy, Error, Lineage, Nonce, Result, StackName};
 use std::fmt;
 use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
-use std::io::{ErrorKind, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -308,14 +308,20 @@ fn unwritable(path: &Path, error: &std::io::Error) -> String {
 }
 
 fn read(path: &Path) -> std::io::Result<Option<Vec<u8>>> {
-    let length = match std::fs::metadata(path) {
+    let found = match std::fs::metadata(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-        found => found?.len(),
+        found => found?,
     };
-    if length > MAX_BYTES {
-        return Err(std::io::Error::other("it is too large"));
+    // Opening a pipe waits for its writer, and a device has no end.
+    if !found.is_file() {
+        return Err(std::io::Error::other("it isn't a file"));
     }
-    std::fs::read(path).map(Some)
+    let mut bytes = Vec::new();
+    File::open(path)?.take(MAX_BYTES + 1).read_to_end(&mut bytes)?;
+    match bytes.len() as u64 > MAX_BYTES {
+        true => Err(std::io::Error::other("it is too large")),
+        false => Ok(Some(bytes)),
+    }
 }
 
 /// Writes a new file and renames it, so that a reader never sees a half-written file.

@@ -5,7 +5,7 @@ use state_core::mutation::End;
 use state_core::sealing::{StackKey, Tag, TagDomain};
 use state_core::{Enveloped, Error, KeyId, Lineage, Result, StackName, Timestamp};
 use std::fs::{File, OpenOptions};
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
 /// Maximum size of a spool file in bytes, which leaves room for the largest entry and the envelope around it.
@@ -44,8 +44,8 @@ impl SpooledResult {
     /// Reads a spool file.
     ///
     /// # Errors
-    /// `NotFound` when the file is missing; `Invalid` when the file is larger than any result can be; `Unavailable`
-    /// when the file can't be read; `Corrupt` when any byte differs from what was written.
+    /// `NotFound` when the file is missing; `Invalid` for a device, a pipe and a folder, and when the file is larger than any
+    /// result can be; `Unavailable` when the file can't be read; `Corrupt` when any byte differs from what was written.
     pub fn read(path: &Path) -> Result<Self> {
         let object = path.display().to_string();
         let unreadable = |error: io::Error| match error.kind() {
@@ -55,15 +55,18 @@ impl SpooledResult {
                 source: error.into(),
             },
         };
-        // The user names this path: a file of any size must not be read into memory.
-        let length = std::fs::metadata(path).map_err(unreadable)?.len();
-        if length > MAX_FILE_BYTES {
-            return Err(Error::invalid(
-                object,
-                format!("a result of {length} bytes is too large"),
-            ));
+        // The user names this path. Opening a pipe waits for its writer, and a device has no end.
+        if !std::fs::metadata(path).map_err(unreadable)?.is_file() {
+            return Err(Error::invalid(object, "it isn't a file"));
         }
-        let bytes = std::fs::read(path).map_err(unreadable)?;
+        let mut bytes = Vec::new();
+        let file = File::open(path).map_err(unreadable)?;
+        let read = file.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes);
+        read.map_err(unreadable)?;
+        if bytes.len() as u64 > MAX_FILE_BYTES {
+            let reason = format!("it is larger than any result can be: {MAX_FILE_BYTES} bytes");
+            return Err(Error::invalid(object, reason));
+        }
         Self::decode(&object, &bytes)
     }
 
@@ -158,10 +161,12 @@ fn create_folder(folder: &Path) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use super::SpooledResult;
+    use super::{MAX_FILE_BYTES, SpooledResult};
     use state_core::mutation::End;
     use state_core::testkit::clock::SeededEntropy;
     use state_core::{Lineage, MutationId, Outcome, Timestamp};
+    use std::fs::File;
+    use std::path::Path;
 
     fn failed(reason: &str, at: &str) -> SpooledResult {
         let entropy = SeededEntropy::new(1);
@@ -198,6 +203,17 @@ mod tests {
         assert_ne!(beside, kept);
         assert_eq!(SpooledResult::read(&beside).unwrap(), other);
         assert_eq!(other.write(&spool, None).unwrap(), beside);
+    }
+
+    #[test]
+    fn only_a_file_of_limited_size_is_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let large = folder.path().join("large");
+        File::create(&large).unwrap().set_len(MAX_FILE_BYTES + 1).unwrap();
+        for path in [Path::new("/dev/zero"), folder.path(), &large] {
+            let error = SpooledResult::read(path).unwrap_err();
+            assert_eq!(error.kind(), state_core::ErrorKind::Invalid, "{error}");
+        }
     }
 
     #[test]

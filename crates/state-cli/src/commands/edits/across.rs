@@ -6,11 +6,13 @@ use super::preview::{self, EntryChange};
 use crate::context::{CommandResult, Context};
 use crate::error::CliError;
 use crate::marks::count;
+use crate::reading::opened;
 use crate::settings::quoted;
 use crate::store;
+use crate::unmarked_secrets::lost_by_policy;
 use serde::Serialize;
 use state_core::edits::{MovePlan, MoveRequest, Refusal};
-use state_core::{MutationId, RevisionId, StackName, State, UpdateKind};
+use state_core::{MutationId, RevisionId, Snapshot, StackName, State, UpdateKind};
 use state_manager::{Session, Stack, Stacks};
 
 /// The report of a move between stacks.
@@ -46,20 +48,32 @@ pub(super) async fn run(context: &Context, args: &Mv, to: &StackName) -> Command
         return Err(refusal_error(Refusal::SameStack, &state, source.name()));
     }
     if args.dry_run {
-        let (now, target_state) = (source.tip().await?.state, target.tip().await?.state);
-        let plan = plan(&now, &target_state, args, source.name())?;
-        let done = prepared([&source, &target], [&*now, &*target_state], &plan, true);
-        return report(context, &done, Vec::new());
+        let (view, target_view) = (source.tip().await?, target.tip().await?);
+        let (now, target_state) = (&view.state, &target_view.state);
+        let plan = plan(now, target_state, args, source.name())?;
+        let done = prepared([&source, &target], [now, target_state], &plan, true);
+        let stored = moved_snapshot(context, now, &plan);
+        let opened = opened(&view, stored.clone()).await?;
+        let warnings = lost_by_policy(context, target.name(), target_view.head.policy, &stored, &opened);
+        return report(context, &done, warnings);
     }
     let [source, target] = as_holder(context, [source, target]).await?;
     let lock = async |stack: &Stack| context.store.lock(stack, "mv").await.map_err(CliError::from);
     let (session, target_session) = Stacks::lock_both(&source, &target, lock).await?;
     let done = move_locked(context, args, &session, &target_session).await;
     let closed = [store::close(session).await, store::close(target_session).await];
-    let done = done?;
+    let (done, mut warnings) = done?;
     let [source, target] = closed;
-    let warnings = source?.into_iter().chain(target?).collect();
+    warnings.extend(source?.into_iter().chain(target?));
     report(context, &done, warnings)
+}
+
+/// The resources that a plan moves, as the source stores them.
+fn moved_snapshot(context: &Context, source: &State, plan: &MovePlan) -> Snapshot {
+    let mut stored = source.snapshot(String::new(), context.now());
+    stored.outputs.clear();
+    stored.entries = plan.entries().to_vec();
+    stored
 }
 
 /// The client lock of `--lock-id` belongs to at most one of the two stacks: opens the other one without it, because a
@@ -86,12 +100,16 @@ async fn move_locked(
     args: &Mv,
     source: &Session,
     target: &Session,
-) -> Result<MoveReport, CliError> {
+) -> Result<(MoveReport, Vec<String>), CliError> {
     let (now, target_state) = (source.state(), target.state());
     let plan = plan(&now, &target_state, args, source.stack().name())?;
     let stacks = [source.stack(), target.stack()];
     let mut done = prepared(stacks, [&*now, &*target_state], &plan, false);
     show(context, &done);
+    let stored = moved_snapshot(context, &now, &plan);
+    let opened = source.reveal_snapshot(stored.clone()).await?;
+    let policy = target.stack().policy().await?;
+    let warnings = lost_by_policy(context, target.stack().name(), policy, &stored, &opened);
     let object = format!("stack {}", source.stack().name().short());
     let question = format!(
         "Move {} from {object} to stack {}?",
@@ -106,7 +124,7 @@ async fn move_locked(
     done.changed = true;
     done.source.revision = Some(moved.source);
     done.destination.revision = Some(moved.destination);
-    Ok(done)
+    Ok((done, warnings))
 }
 
 fn plan(source: &State, target: &State, args: &Mv, name: &StackName) -> Result<MovePlan, CliError> {
