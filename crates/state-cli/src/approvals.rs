@@ -218,13 +218,15 @@ pub(crate) fn refusal(object: &str, commands: &[UnapprovedCommand], untouched: &
         more => format!(" and {more} more"),
     };
     let message = format!(
-        "the state names commands or files that aren't approved on this client ({}{more}); {untouched}",
+        "the state, or a program that wasn't named, contains commands or files that aren't approved on this client \
+         ({}{more}); {untouched}",
         named.join(", ")
     );
     CliError::new(ExitCode::Unapproved, object, &message)
         .with_hint(
             "review and approve them with `statectl trust commands`, or name the program that declares them, for example \
-             `statectl refresh PROGRAM` or `statectl preview PROGRAM --refresh`",
+             `statectl refresh PROGRAM` or `statectl preview PROGRAM --refresh`; a command or path that contains outputs of \
+             other resources always needs the approval",
         )
 }
 

@@ -2,7 +2,7 @@
 
 use crate::error::CliError;
 use crate::identities::Keys;
-use crate::output::{Output, Report, envelope_line};
+use crate::output::{Output, Report, envelope_line, line_to_stderr};
 use crate::prompt::Prompt;
 use crate::render::Page;
 use crate::settings::Settings;
@@ -61,6 +61,21 @@ impl Context {
     /// The current time, for printing ages.
     pub(crate) fn now(&self) -> Timestamp {
         self.environment.clock.now()
+    }
+
+    /// Shows a warning before the question that follows. Returns the warnings of the report: this one if no question follows,
+    /// or if the report is JSON.
+    pub(crate) fn warn_before_question(&self, warning: &str) -> Vec<String> {
+        let text = self.settings.invocation().apply(warning);
+        if !self.prompt.yes && !self.output.json {
+            self.output
+                .announce(|page| page.line(format_args!("warning: {text}")));
+            return Vec::new();
+        }
+        if !self.prompt.yes && self.prompt.can_ask() {
+            line_to_stderr(&format!("warning: {text}"));
+        }
+        vec![warning.to_owned()]
     }
 
     /// Builds a report: the data as a JSON document with `--json`, else the page as text.

@@ -2,6 +2,7 @@
 
 use crate::exit::ExitCode;
 use crate::invocation::{Invocation, quoted};
+use crate::misplaced::without_identities;
 use serde::Serialize;
 use state_core::verify::Violation;
 use state_core::{Error, ErrorKind, Lineage, ParseIdError, StackName, nearest};
@@ -99,6 +100,17 @@ impl CliError {
     /// An error of the operating system about a file or another system object.
     pub(crate) fn io(object: impl Into<String>, source: &std::io::Error) -> Self {
         Self::failed(object, &source.to_string())
+    }
+
+    /// The same error without the secret part of age identities that the user passed in a wrong place.
+    pub(crate) fn without_identities(&self) -> Self {
+        let mask = |text: &String| without_identities(text).into_owned();
+        Self {
+            message: mask(&self.message),
+            object: mask(&self.object),
+            hint: self.hint.as_ref().map(mask),
+            ..self.clone()
+        }
     }
 
     /// The same error with a hint.

@@ -4,6 +4,7 @@ use crate::error::CliError;
 use crate::exit::ExitCode;
 use crate::formats;
 use crate::input;
+use crate::misplaced::contains_identity;
 use crate::output::line_to_stderr;
 use crate::render::time::friendly_duration;
 use crate::settings::file::user_folder;
@@ -240,12 +241,6 @@ impl Prompter for PluginMessages {
 /// The path of the user's own identity file, whether it exists or not.
 fn own_file() -> Option<PathBuf> {
     user_folder().map(|folder| folder.join(USER_FILE))
-}
-
-/// Whether a text contains an age identity, as opposed to the path of a file with one.
-pub(crate) fn contains_identity(text: &str) -> bool {
-    let text = text.to_ascii_uppercase();
-    text.contains("AGE-SECRET-KEY-") || text.contains("AGE-PLUGIN-")
 }
 
 fn read(path: &Path) -> Result<Identities, CliError> {

@@ -21,6 +21,7 @@ mod input;
 mod invocation;
 mod key_loss;
 mod marks;
+mod misplaced;
 mod origin;
 mod output;
 mod ownership;

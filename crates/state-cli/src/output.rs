@@ -5,6 +5,7 @@
 
 use crate::error::CliError;
 use crate::exit::ExitCode;
+use crate::misplaced::without_identities;
 use crate::render::{Page, visible};
 use crate::settings::{Color, Settings};
 use serde::Serialize;
@@ -167,6 +168,7 @@ impl Output {
 
     /// Prints an error on stderr, and with `--json` also as a JSON document on stdout.
     pub(crate) fn print_error(&self, error: &CliError) -> ExitCode {
+        let error = &error.without_identities();
         if self.json {
             print_json_error(error);
         }
@@ -242,14 +244,17 @@ pub(crate) fn print_usage(error: &clap::Error, json: bool) -> ExitCode {
     } else {
         ExitCode::Done
     };
+    let rendered = error.render().to_string();
+    let text = without_identities(&rendered);
     if json && code == ExitCode::Usage {
-        let text = error.render().to_string();
         let message = text.lines().next().unwrap_or_default();
         let message = message.strip_prefix("error: ").unwrap_or(message);
         print_json_error(
             &CliError::usage("command line", message)
                 .with_hint("see `statectl help` and `statectl help COMMAND`"),
         );
+    } else if text != rendered {
+        to_stderr(&text);
     } else if error.print().is_err() {
         // The stream is closed, so there is nowhere to report the error.
     }

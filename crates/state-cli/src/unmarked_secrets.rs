@@ -8,7 +8,7 @@ use crate::settings::quoted;
 use state_core::head::SealingPolicy;
 use state_core::json::{View, child_pointer};
 use state_core::sensitive::{OutputMarks, SecretStrings, covered_pointers};
-use state_core::{SharedEntry, Snapshot, StackName, State, sealed};
+use state_core::{Entry, SharedEntry, Snapshot, StackName, State, sealed};
 use state_manager::{Session, Stack};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,20 +20,13 @@ const NAMED: usize = 5;
 fn places(stored: &Snapshot, opened: &Snapshot) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     for (entry, open) in stored.entries.iter().zip(&opened.entries) {
-        let secrets = SecretStrings::of_entry(open);
-        let sides = [
-            ("inputs", &entry.inputs, &open.inputs, &open.sensitive_inputs),
-            ("outputs", &entry.outputs, &open.outputs, &open.sensitive_outputs),
-        ];
-        for (side, stored, opened, marks) in sides {
-            let (Some(stored), Some(opened)) = (stored, opened) else {
-                continue;
-            };
-            let marked = covered_pointers(opened.json(), marks, &secrets)
-                .into_iter()
-                .collect();
-            let owner = format!("{}:/{side}", entry.key());
-            collect(stored.view(), "", &marked, &owner, &mut found);
+        collect_entry(&entry.key().to_string(), entry, open, &mut found);
+    }
+    let pending = stored.pending_operations.iter();
+    for (operation, open) in pending.zip(&opened.pending_operations) {
+        let owner = format!("pending:{}", operation.id);
+        for (entry, open) in operation.entries().zip(open.entries()) {
+            collect_entry(&owner, entry, open, &mut found);
         }
     }
     let secrets = SecretStrings::of_outputs(opened);
@@ -44,6 +37,24 @@ fn places(stored: &Snapshot, opened: &Snapshot) -> BTreeSet<String> {
         collect(value.view(), "", &marked.collect(), &owner, &mut found);
     }
     found
+}
+
+/// Collects the encrypted values of an entry that no mark covers. `open` is the entry with all values decrypted.
+fn collect_entry(owner: &str, entry: &Entry, open: &Entry, found: &mut BTreeSet<String>) {
+    let secrets = SecretStrings::of_entry(open);
+    let sides = [
+        ("inputs", &entry.inputs, &open.inputs, &open.sensitive_inputs),
+        ("outputs", &entry.outputs, &open.outputs, &open.sensitive_outputs),
+    ];
+    for (side, stored, opened, marks) in sides {
+        let (Some(stored), Some(opened)) = (stored, opened) else {
+            continue;
+        };
+        let marked = covered_pointers(opened.json(), marks, &secrets)
+            .into_iter()
+            .collect();
+        collect(stored.view(), "", &marked, &format!("{owner}:/{side}"), found);
+    }
 }
 
 /// Warns about encrypted values that an edit leaves without a mark. With `--yes` the warnings belong to the report; otherwise
@@ -82,6 +93,7 @@ pub(crate) async fn lost_by_edit<'a>(
     }
     let mut stored = before.snapshot(stack.name().to_string(), context.now());
     stored.outputs.clear();
+    stored.pending_operations.clear();
     stored.entries = changed;
     let opened = session.reveal_snapshot(stored.clone()).await?;
     let lost: Vec<String> = places(&stored, &opened).into_iter().collect();
@@ -94,7 +106,7 @@ pub(crate) async fn lost_by_edit<'a>(
          stores plain text: {}; keep the mark, or change the secret at its source",
         first(NAMED, &lost, ", ")
     );
-    Ok(shown(context, &warning))
+    Ok(context.warn_before_question(&warning))
 }
 
 /// Warns about encrypted values that a replacement of the data key stores in plain text; see [`lost_by_edit`]. `policy` is
@@ -125,7 +137,7 @@ pub(crate) async fn lost_by_rekey(
          `statectl edit`",
         first(NAMED, &unmarked, ", ")
     );
-    Ok(shown(context, &warning))
+    Ok(context.warn_before_question(&warning))
 }
 
 /// Warns about encrypted values that a stack with this policy stores in plain text, when it receives a snapshot of another
@@ -152,19 +164,7 @@ pub(crate) fn lost_by_policy(
         first(NAMED, &unmarked, ", "),
         quoted(&stack.short())
     );
-    shown(context, &warning)
-}
-
-/// The warnings of the report. Shows the warning now if a question follows.
-fn shown(context: &Context, warning: &str) -> Vec<String> {
-    if context.prompt.yes {
-        return vec![warning.to_owned()];
-    }
-    let text = context.settings.invocation().apply(warning);
-    context
-        .output
-        .announce(|page| page.line(format_args!("warning: {text}")));
-    Vec::new()
+    context.warn_before_question(&warning)
 }
 
 /// Collects the encrypted values outside of the marked ones.

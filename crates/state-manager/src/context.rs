@@ -12,7 +12,6 @@ use state_core::sealing::{KeyProvider, StackKey};
 use state_core::{Backend, Error, Head, KeyId, Lineage, Nonce, Result, StackName, Timestamp};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -85,6 +84,14 @@ impl StoreContext {
         let mut keyrings = self.keyrings.0.lock().unwrap_or_else(PoisonError::into_inner);
         let new = || Keyring::new(self.keys.clone());
         keyrings.entry(lineage).or_insert_with(new).clone()
+    }
+
+    /// The stacks of which this client authenticated a head, with the data key of the last one.
+    pub(crate) fn authenticated_keys(&self) -> Vec<(Lineage, KeyId)> {
+        let keyrings = self.keyrings.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let keys = keyrings.iter();
+        keys.filter_map(|(lineage, keyring)| Some((*lineage, keyring.authenticated()?)))
+            .collect()
     }
 
     /// The context of one of the store's stacks.
@@ -287,8 +294,8 @@ pub(crate) struct Keyring {
     /// The data keys with which this client replaced the stack's key. [`Expectations`] accept them like the key that
     /// they replaced.
     made: Arc<Mutex<BTreeSet<KeyId>>>,
-    /// Whether a head of the stack was authenticated with one of its keys.
-    is_authenticated: Arc<AtomicBool>,
+    /// The data key with which a head of the stack was last authenticated.
+    authenticated: Arc<Mutex<Option<KeyId>>>,
     /// The data keys that an authenticated head of the stack listed as replaced.
     replaced: Arc<Mutex<BTreeSet<KeyId>>>,
 }
@@ -299,14 +306,14 @@ impl Keyring {
             provider,
             opened: Arc::default(),
             made: Arc::default(),
-            is_authenticated: Arc::default(),
+            authenticated: Arc::default(),
             replaced: Arc::default(),
         }
     }
 
     /// Notes that this head was authenticated with its data key.
     pub(crate) fn note_authenticated(&self, head: &Head) {
-        self.is_authenticated.store(true, Ordering::Relaxed);
+        *self.last_authenticated() = head.key_id;
         let succession = head.keys.iter().flat_map(|keys| &keys.succession);
         self.replaced().extend(succession.map(|link| link.old));
     }
@@ -324,7 +331,16 @@ impl Keyring {
     /// Whether this client authenticated the stack with a data key before. A sealed stack never becomes plain again, so
     /// a head that names no key is then refused as forged.
     pub(crate) fn has_authenticated(&self) -> bool {
-        self.is_authenticated.load(Ordering::Relaxed)
+        self.authenticated().is_some()
+    }
+
+    /// The data key with which this client last authenticated a head of the stack; none if it never did.
+    pub(crate) fn authenticated(&self) -> Option<KeyId> {
+        *self.last_authenticated()
+    }
+
+    fn last_authenticated(&self) -> MutexGuard<'_, Option<KeyId>> {
+        self.authenticated.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn provider(&self) -> Option<&dyn KeyProvider> {

@@ -1,6 +1,6 @@
 //! The command `encrypt`: encrypts the values of a plaintext stack.
 
-use super::rekey;
+use super::rekey::{self, KeyChange};
 use crate::context::{CommandResult, Context};
 use crate::error::CliError;
 use crate::identities::Sealing;
@@ -58,7 +58,11 @@ pub(crate) async fn run(context: &Context, args: &Args) -> CommandResult {
         message: args.message.clone().unwrap_or_default(),
         ..Rekey::default()
     };
-    let report = rekey::perform(context, &stack, "encrypt", "encrypt", request).await?;
+    let change = match is_encrypted {
+        true => KeyChange::Policy,
+        false => KeyChange::First,
+    };
+    let report = rekey::perform(context, &stack, change, ("encrypt", "encrypt"), request).await?;
     warnings.extend(advice);
     Ok(report.warned(warnings))
 }

@@ -1,13 +1,14 @@
 //! The command `recipients`: lists, adds and removes the recipients of a stack, who can decrypt it.
 
-use super::rekey;
+use super::rekey::{self, KeyChange};
 use crate::context::{CommandResult, Context};
 use crate::error::CliError;
-use crate::identities::contains_identity;
 use crate::key_loss::{self, RecipientCounts};
+use crate::misplaced::contains_identity;
 use crate::settings::quoted;
 use crate::unmarked_secrets;
 use serde::Serialize;
+use state_core::StackName;
 use state_core::head::Keys;
 use state_encrypt::Recipient;
 use state_manager::{Recipients, Rekey, Stack};
@@ -290,11 +291,7 @@ async fn remove(context: &Context, gone: &[String], outputs: bool, escrow: bool)
             return Err(stranger(object, &recipient, outputs, &other));
         }
         if !outputs && !escrow && *text == recipient && key_loss::is_escrow(&recipient, &names) {
-            let message = format!("refused to remove {recipient}: it is an escrow key");
-            return Err(CliError::refused(object, &message).with_hint(format!(
-                "if the offline key is not needed any more, run `statectl recipients remove --escrow {}`",
-                quoted(&recipient)
-            )));
+            return Err(kept_escrow(object, &recipient));
         }
         removed.push(recipient);
     }
@@ -309,8 +306,11 @@ async fn remove(context: &Context, gone: &[String], outputs: bool, escrow: bool)
     let is_you = !outputs && removed.iter().any(|one| own.contains(one));
     let mut warnings = unmarked_secrets::lost_by_rekey(context, &stack, None).await?;
     let readers: &[String] = if outputs { &[] } else { &other };
-    warnings.extend(still_reading(&removed, readers, &names));
-    let mut question = format!("Replace the data key of {object} and remove recipient {described}?");
+    for reading in still_reading(stack.name(), &removed, readers, &names) {
+        warnings.extend(context.warn_before_question(&reading));
+    }
+    let what = ["recipient", "recipient of outputs"][usize::from(outputs)];
+    let mut question = format!("Replace the data key of {object} and remove {what} {described}?");
     if is_you {
         question += " That is you: afterwards you can't decrypt the stack with this identity.";
         let done = format!("you removed yourself: your identity can't decrypt {object} any more");
@@ -327,25 +327,37 @@ async fn remove(context: &Context, gone: &[String], outputs: bool, escrow: bool)
         message: format!("removed {described}"),
         ..Rekey::default()
     };
-    let kind = "recipients-remove";
-    let report = rekey::perform(context, &stack, "recipients remove", kind, request).await?;
+    let titles = ("recipients remove", "recipients-remove");
+    let report = rekey::perform(context, &stack, KeyChange::Key, titles, request).await?;
     Ok(report.warned(warnings))
+}
+
+fn kept_escrow(object: String, recipient: &str) -> CliError {
+    let message = format!("refused to remove {recipient}: it is an escrow key");
+    CliError::refused(object, &message).with_hint(format!(
+        "if the offline key is not needed any more, run `statectl recipients remove --escrow {}`",
+        quoted(recipient)
+    ))
 }
 
 /// Warnings about removed recipients who are recipients of the outputs too.
 fn still_reading(
+    stack: &StackName,
     removed: &[String],
     readers: &[String],
     names: &BTreeMap<String, String>,
-) -> impl Iterator<Item = String> {
+) -> Vec<String> {
     let reading = removed.iter().filter(|one| readers.contains(one));
-    reading.map(|one| {
+    let warning = |one: &String| {
         format!(
-            "{} can still decrypt the published outputs: `statectl recipients remove --outputs {}` ends that too",
+            "{} can still decrypt the published outputs: to end that too, run `statectl recipients remove --outputs {} \
+             --stack {}`",
             describe(std::slice::from_ref(one), names),
-            quoted(one)
+            quoted(one),
+            quoted(&stack.short())
         )
-    })
+    };
+    reading.map(warning).collect()
 }
 
 /// The recipients with their names, separated by commas.

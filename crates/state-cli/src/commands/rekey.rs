@@ -47,16 +47,27 @@ pub(crate) async fn run(context: &Context, args: &Args) -> CommandResult {
         message: args.message.clone().unwrap_or_default(),
         ..Rekey::default()
     };
-    let report = perform(context, &stack, "rekey", "rekey", request).await?;
+    let report = perform(context, &stack, KeyChange::Key, ("rekey", "rekey"), request).await?;
     Ok(report.warned(unmarked))
+}
+
+/// What a new data key changes for a stack.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum KeyChange {
+    /// It is the stack's first key.
+    First,
+    /// The stack had a key, and gets another policy.
+    Policy,
+    /// The stack had a key with the same policy.
+    Key,
 }
 
 /// Replaces the stack's data key, and reports the new revision and the revisions that the old key still decrypts.
 pub(super) async fn perform(
     context: &Context,
     stack: &Stack,
-    operation: &str,
-    kind: &'static str,
+    change: KeyChange,
+    (operation, kind): (&str, &'static str),
     request: Rekey,
 ) -> CommandResult {
     let rekeyed = stack.rekey(operation, request).await?;
@@ -69,7 +80,7 @@ pub(super) async fn perform(
     };
     let mut warnings: Vec<String> = counts.warning(stack.name()).into_iter().collect();
     if !changed.older_revisions.is_empty() {
-        warnings.push(older_revisions(kind, changed.older_revisions.len()));
+        warnings.push(older_revisions(change, changed.older_revisions.len()));
     }
     context.report(kind, &changed, warnings, |page| {
         page.line(format_args!(
@@ -81,10 +92,16 @@ pub(super) async fn perform(
 }
 
 /// The warning about revisions that the new key doesn't protect.
-fn older_revisions(kind: &str, number: usize) -> String {
+fn older_revisions(change: KeyChange, number: usize) -> String {
     let them = if number == 1 { "it" } else { "them" };
     let are = count(number, "older revision is", "older revisions are");
-    if kind == "encrypt" {
+    if change == KeyChange::Policy {
+        let keep = count(number, "older revision keeps", "older revisions keep");
+        return format!(
+            "{keep} the encryption of the policy at that time; to delete {them}, run `statectl rekey --forget-history`"
+        );
+    }
+    if change == KeyChange::First {
         return format!(
             "{are} not encrypted: everyone who can read the store can read {them}; delete {them} with `statectl rekey \
              --forget-history`"

@@ -4,7 +4,7 @@ use crate::context::{CommandResult, Context};
 use crate::exit::ExitCode;
 use crate::marks::count;
 use crate::reading::At;
-use crate::render::Style;
+use crate::render::{Page, Style};
 use serde::Serialize;
 use state_core::{RevisionId, Snapshot};
 use state_manager::VerifyReport;
@@ -15,7 +15,7 @@ use state_manager::VerifyReport;
 /// and with 12 if the stack was rolled back since this client last saw it.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Also check the whole history and all checkpoints
+    /// Also check the whole history, all checkpoints, all logs and the files of replaced data keys
     #[arg(long, conflicts_with = "at")]
     deep: bool,
     #[command(flatten)]
@@ -61,17 +61,7 @@ pub(crate) async fn run(context: &Context, args: &Args) -> CommandResult {
     };
     let report = context.report("verify", &verified, Vec::new(), |page| {
         page.line(checked(&stack.name().short(), &verified));
-        for violation in &verified.found.report.violations {
-            page.labelled(Style::Bad, "violation:", violation);
-        }
-        for note in &verified.found.report.notes {
-            page.line(format_args!("note: {note}"));
-        }
-        for file in &verified.found.unreferenced {
-            page.line(format_args!(
-                "note: unused file {file}: the stack doesn't name it, and readers ignore it"
-            ));
-        }
+        findings(page, &verified.found);
         if verified.valid {
             page.styled(Style::Good, "no violations");
         } else if verified.found.report.is_valid() {
@@ -90,6 +80,31 @@ pub(crate) async fn run(context: &Context, args: &Args) -> CommandResult {
         .with_code_if(violates, ExitCode::Integrity))
 }
 
+fn findings(page: &mut Page, found: &VerifyReport) {
+    for violation in &found.report.violations {
+        page.labelled(Style::Bad, "violation:", violation);
+    }
+    for note in &found.report.notes {
+        page.line(format_args!("note: {note}"));
+    }
+    for update in &found.missing_logs {
+        page.line(format_args!(
+            "note: the log of revision {update} is missing: it was deleted, or the writer crashed before it was stored"
+        ));
+    }
+    for key in &found.unopened_keys {
+        page.line(format_args!(
+            "note: none of your identities opens the data key {key}: values of earlier revisions that use it can't be \
+             decrypted. Restore its files in `keys` from a backup, or use the identity that you had at that time"
+        ));
+    }
+    for file in &found.unreferenced {
+        page.line(format_args!(
+            "note: unused file {file}: the stack doesn't name it, and readers ignore it"
+        ));
+    }
+}
+
 /// Checks the state in one revision against every integrity rule. Reading the revision has already checked its digest.
 fn verify_revision(snapshot: &Snapshot) -> VerifyReport {
     VerifyReport {
@@ -98,6 +113,9 @@ fn verify_revision(snapshot: &Snapshot) -> VerifyReport {
         snapshots: 0,
         revisions: 1,
         entries: snapshot.entries.len() as u64,
+        logs: 0,
+        missing_logs: Vec::new(),
+        unopened_keys: Vec::new(),
         unreferenced: Vec::new(),
     }
 }

@@ -113,10 +113,14 @@ pub(crate) fn url_of(backend: &str) -> Result<String, CliError> {
         );
         return Err(error.with_hint(format!("write `{scheme}://…`; a path begins with `./` or `/`")));
     }
-    if names_user(backend.strip_prefix("file://").unwrap_or(backend)) {
+    let path = match backend.strip_prefix("file://") {
+        Some(path) => Some(path),
+        None => Some(backend).filter(|backend| !backend.contains("://")),
+    };
+    if path.is_some_and(names_user) {
         let error = CliError::usage(
             "backend",
-            "it begins with a user and a password, and a path has none",
+            "it contains a user and a password, and a path has none",
         );
         return Err(error.with_hint(
             "pass credentials in the environment; a path with `:` and `@` begins with `./`, as in `file://./a:b@c`",
@@ -129,12 +133,12 @@ pub(crate) fn url_of(backend: &str) -> Result<String, CliError> {
     })
 }
 
-/// Whether a path begins like `user:password@host`.
+/// Whether a text that names a path contains `user:password@`, also behind a misspelt scheme such as `https:/`. A path that
+/// begins with `/` or `.` may contain these characters.
 fn names_user(path: &str) -> bool {
-    let first = path.split('/').next().unwrap_or_default();
-    first
-        .split_once('@')
-        .is_some_and(|(before, _)| before.contains(':'))
+    let is_path = path.starts_with('.') || path.starts_with('/') && !path.starts_with("//");
+    let (before, _) = path.rsplit_once('@').unwrap_or_default();
+    !is_path && before.contains(':')
 }
 
 /// A store's URL; a relative path is resolved against `folder`.
@@ -188,6 +192,27 @@ fn open(path: &Path) -> Result<fs::File, CliError> {
     fs::File::open(path).map_err(|source| CliError::io(path.display().to_string(), &source))
 }
 
+/// A message of the TOML parser without the values of the file, which may be secrets in the wrong place: without the texts
+/// in double quotes, and without the name of an unknown field.
+fn without_values(message: &str) -> String {
+    let message = match message.strip_prefix("unknown field `") {
+        Some(rest) => {
+            let expected = rest
+                .split_once("`, expected")
+                .map_or("", |(_, expected)| expected);
+            format!("unknown field, expected{expected}")
+        }
+        None => message.to_owned(),
+    };
+    let mut parts = message.split('"');
+    let mut shown = parts.next().unwrap_or_default().to_owned();
+    if let Some(last) = parts.next_back() {
+        shown.push('…');
+        shown.push_str(last);
+    }
+    shown
+}
+
 fn read_document(path: &Path, file: fs::File) -> Result<Document, CliError> {
     let name = path.display().to_string();
     let text =
@@ -196,7 +221,7 @@ fn read_document(path: &Path, file: fs::File) -> Result<Document, CliError> {
         let line = error.span().map_or(1, |span| {
             text.get(..span.start).unwrap_or_default().matches('\n').count() + 1
         });
-        CliError::usage(format!("{name}:{line}"), error.message()).with_hint(
+        CliError::usage(format!("{name}:{line}"), &without_values(error.message())).with_hint(
             "allowed keys are `profile`, `backend`, `stack`, and `backend` and `stack` in tables `[profiles.NAME]`",
         )
     })

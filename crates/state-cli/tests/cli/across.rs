@@ -374,6 +374,18 @@ fn move_and_rollback_name_values_that_lose_their_encryption() {
         "--yes",
     ];
     let planned = on(&sandbox, "default", &[&to_data[..], &["--dry-run"]].concat()).exits(0);
+    // No question follows, so the warning isn't printed in advance.
+    let unasked: Vec<_> = to_data.into_iter().filter(|flag| *flag != "--yes").collect();
+    let json = on(
+        &sandbox,
+        "default",
+        &[&unasked[..], &["--dry-run", "--json"]].concat(),
+    )
+    .exits(0);
+    assert!(
+        json.stdout.contains("so they are stored in plain text"),
+        "{json:?}"
+    );
     let moved = on(&sandbox, "default", &to_data).exits(0);
     for ran in [planned, moved] {
         assert!(
@@ -388,7 +400,13 @@ fn move_and_rollback_name_values_that_lose_their_encryption() {
     }
 
     let encrypt = ["encrypt", "--policy", "sensitive", "--yes"];
-    on(&sandbox, "default", &encrypt).exits(0);
+    let changed = on(&sandbox, "default", &encrypt).exits(0);
+    assert!(
+        changed
+            .stderr
+            .contains("keep the encryption of the policy at that time"),
+        "{changed:?}"
+    );
     let back = on(&sandbox, "default", &["rollback", "@-", "--force", "--yes"]).exits(0);
     assert!(warns(&back), "{back:?}");
     // Nothing of this revision is encrypted without a mark.

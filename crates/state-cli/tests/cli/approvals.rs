@@ -148,6 +148,18 @@ fn found_program_reads_only_after_a_confirmation() {
 }
 
 #[test]
+fn first_up_of_a_found_program_imports_after_yes() {
+    let sandbox = Sandbox::new();
+    let program = PROGRAM.replace("kind: command", "kind: command\n    options: { import: job-1 }");
+    sandbox.write("state.yaml", program);
+    sandbox.write("ran", "");
+    sandbox.run(&["up"]).exits(20);
+    assert_eq!(ran(&sandbox), "");
+    sandbox.run(&["up", "--yes"]).exits(0);
+    assert_eq!(ran(&sandbox), "read\nread\n");
+}
+
+#[test]
 fn found_program_without_changes_approves_no_command() {
     let sandbox = deployed();
     elsewhere(&sandbox, &["up"]).exits(0);

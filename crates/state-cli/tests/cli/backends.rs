@@ -104,6 +104,9 @@ fn misplaced_credentials_are_not_printed() {
         &["--backend", "s3:me:hunter2@bucket/x"],
         &["--backend", "me:hunter2@bucket/x"],
         &["--backend", "file://me:hunter2@host/x"],
+        &["--backend", "https:/me:hunter2@host/x"],
+        &["--backend", "//me:hunter2@host/x"],
+        &["--backend", "me:pa/hunter2@host/x"],
         &["--backend", "s3://bucket/x#hunter2"],
         &["--backend", "s3://bucket?region=x#hunter2"],
         &[
@@ -122,6 +125,22 @@ fn misplaced_credentials_are_not_printed() {
             "{text}"
         );
         assert!(text.contains("hint: "), "{arguments:?}: {text}");
+    }
+    for arguments in [
+        &["list", "--expect-key", &identity][..],
+        &["recipients", "remove", &identity],
+        &["show", &identity],
+        &["trust", "--key", &identity, "--json"],
+    ] {
+        let refused = sandbox.run(arguments);
+        let text = refused.stdout + &refused.stderr;
+        assert!(!text.contains("QQQQ"), "{arguments:?}: {text}");
+    }
+    for settings in ["profiles = \"s3://me:hunter2@b\"", "\"s3://me:hunter2@b\" = 1"] {
+        sandbox.write("statectl.toml", settings);
+        let refused = sandbox.run(&list).exits(2);
+        assert!(!refused.stderr.contains("hunter2"), "{refused:?}");
+        std::fs::remove_file(sandbox.path().join("statectl.toml")).unwrap();
     }
     // A path may contain these characters.
     sandbox.run(&["init", "--backend", "./a:b@c"]).exits(0);

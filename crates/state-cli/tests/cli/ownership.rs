@@ -187,3 +187,17 @@ fn imported_state_of_another_tool_needs_adopt() {
     let adopted = sandbox.run(&["destroy", "--preview", "--adopt"]);
     assert!(!adopted.stderr.contains("another tool"), "{adopted:?}");
 }
+
+#[test]
+fn adoption_without_changes_records_the_program() {
+    let sandbox = Sandbox::new();
+    up(&sandbox, "app", &[]).exits(0);
+    // The same resources.
+    sandbox.write("state.yaml", program("app").replace("name: app", "name: other"));
+    let up_other = |more: &[&str]| sandbox.run(&[&["up", "--yes", "--stack", "app"], more].concat());
+    up_other(&[]).exits(4);
+    up_other(&["--adopt"]).exits(0);
+    up_other(&[]).exits(0);
+    up(&sandbox, "app", &[]).exits(4);
+    assert_eq!(addresses(&sandbox, "app").len(), 1);
+}

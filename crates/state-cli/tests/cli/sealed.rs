@@ -151,7 +151,7 @@ fn removal_says_that_outputs_stay_readable() {
     let anna = |arguments: &[&str]| as_user(&sandbox, "anna", arguments).exits(0);
     anna(&["recipients", "add", "--name", "bob", &bob]);
     anna(&["recipients", "add", "--outputs", &bob]);
-    let next = format!("`statectl recipients remove --outputs {bob}`");
+    let next = format!("`statectl recipients remove --outputs {bob} --stack default`");
     let removed = anna(&["recipients", "remove", "bob", "--yes"]).stderr;
     assert!(removed.contains(&next), "{removed}");
     let removed = anna(&["recipients", "remove", "--outputs", &bob, "--yes"]).stderr;

@@ -44,7 +44,7 @@ pub(crate) use value::{Authenticated, Sealed};
 use crate::context::{StackContext, StoreContext};
 use crate::keys::position::{self, AuthenticatedEnd, StackPosition};
 use crate::keys::proof::Proof;
-use crate::keys::{pinned_key, wrapped};
+use crate::keys::{pinned_key, trust, wrapped};
 use crate::known_stacks::StackPin;
 use state_core::backend::{JournalView, Tail};
 use state_core::journal::FrameKind;
@@ -159,6 +159,7 @@ pub(crate) async fn open_head(stack: &StackContext, head: Head) -> Result<Opened
     } else if head.key_id.is_none() && stack.keyring().has_authenticated() {
         // This check also protects a client without known stacks against an attacker who exchanges the head between two
         // reads of one command.
+        trust::remember_opened(stack.store()).await;
         let reason =
             "it was sealed when this client read it first, and its head now states that it is plaintext";
         return Err(Error::distrusted(stack.object(), reason));

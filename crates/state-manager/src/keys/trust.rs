@@ -48,7 +48,7 @@ impl UnreportedChange {
         }
         // Another process of this client may have pinned a later position, or another data key, while the change was
         // reported.
-        change_pin(stack, |before| {
+        change_pin(stack.store(), stack.lineage(), |before| {
             let key = before.and_then(|before| before.key);
             let is_later = before.is_some_and(|before| now.precedes(before));
             let is_other = key != self.key_before && key != now.key;
@@ -175,7 +175,7 @@ pub(crate) async fn advance_pin(
 /// may have been broken without this session's knowledge, and another process of this client may have written to the
 /// stack, or given it another data key, since.
 pub(crate) async fn remember_position(stack: &StackContext, point: &StackPosition<'_>) {
-    change_pin(stack, |before| {
+    change_pin(stack.store(), stack.lineage(), |before| {
         let is_own_key = |key| point.proof == Proof::Mac(key);
         let is_ahead = before.is_none_or(|before| {
             before.next <= point.tail.next && before.epoch <= point.epoch && before.key.is_none_or(is_own_key)
@@ -208,7 +208,7 @@ pub(crate) async fn remember_sealing(
     let Proof::Mac(key) = head.proof() else {
         return;
     };
-    change_pin(stack, |before| {
+    change_pin(stack.store(), stack.lineage(), |before| {
         let before = before?.clone();
         let is_own_key = before.key.is_none() || before.key == former || before.key == Some(key);
         if !is_own_key || before.epoch > head.epoch {
@@ -232,7 +232,7 @@ pub(crate) async fn remember_sealing(
 /// Pins the id of a first key before the head names the key. If this client crashes after the head swap and before it
 /// pins the new head, it still recognises its own key and refuses a foreign one.
 pub(crate) async fn announce_key(stack: &StackContext, key: KeyId) {
-    change_pin(stack, |before| {
+    change_pin(stack.store(), stack.lineage(), |before| {
         let mut pin = before?.clone();
         pin.announced.push(key);
         Some(pin)
@@ -243,7 +243,7 @@ pub(crate) async fn announce_key(stack: &StackContext, key: KeyId) {
 /// Pins the name that this client is about to give to the stack. If this client crashes after the head has the name, its
 /// next read doesn't report its own rename as a change.
 pub(crate) async fn announce_name(stack: &StackContext, name: &StackName) {
-    change_pin(stack, |before| {
+    change_pin(stack.store(), stack.lineage(), |before| {
         Some(StackPin {
             renaming_to: Some(name.clone()),
             ..before?.clone()
@@ -255,7 +255,7 @@ pub(crate) async fn announce_name(stack: &StackContext, name: &StackName) {
 /// Removes the name that this client was about to give to the stack from the pin: a later rename to that name, by another
 /// holder, is a change to report.
 pub(crate) async fn withdraw_name(stack: &StackContext) {
-    change_pin(stack, |before| {
+    change_pin(stack.store(), stack.lineage(), |before| {
         let before = before.filter(|before| before.renaming_to.is_some())?;
         Some(StackPin {
             renaming_to: None,
@@ -267,7 +267,7 @@ pub(crate) async fn withdraw_name(stack: &StackContext) {
 
 /// Notes in the pin that the stack is no longer empty: this client is about to write to it without giving it a key.
 pub(crate) async fn remember_unsealed_writing(stack: &StackContext) {
-    change_pin(stack, |before| {
+    change_pin(stack.store(), stack.lineage(), |before| {
         Some(StackPin {
             empty: false,
             ..before.filter(|before| before.empty)?.clone()
@@ -276,22 +276,43 @@ pub(crate) async fn remember_unsealed_writing(stack: &StackContext) {
     .await;
 }
 
+/// Pins the data keys that this client opened, of stacks without a pinned key. For a read that failed: an attacker who
+/// showed a sealed stack first, and then a plain one in its place, must not be believed by the next command.
+pub(crate) async fn remember_opened(store: &StoreContext) {
+    for (lineage, key) in store.authenticated_keys() {
+        change_pin(store, lineage, |before| {
+            let before = before.cloned().unwrap_or_default();
+            before.key.is_none().then_some(StackPin {
+                key: Some(key),
+                ..before
+            })
+        })
+        .await;
+    }
+}
+
+/// Remembers the keys that a read opened before it failed: see [`remember_opened`].
+pub(crate) async fn remembering_opened<T>(store: &StoreContext, read: Result<T>) -> Result<T> {
+    if read.is_err() {
+        remember_opened(store).await;
+    }
+    read
+}
+
 /// Replaces the pin of a stack by the result of `change`, which is called again if another process of this client
 /// changed the pin meanwhile. Does nothing if `change` returns none, or if the known stacks are missing or unreadable.
 async fn change_pin(
-    stack: &StackContext,
+    store: &StoreContext,
+    lineage: Lineage,
     change: impl Fn(Option<&StackPin>) -> Option<StackPin> + Send + Sync,
 ) {
-    let Some(known_stacks) = stack.known_stacks() else {
+    let Some(known_stacks) = store.known_stacks() else {
         return;
     };
-    while let Ok(before) = known_stacks.seen(stack.lineage()).await
+    while let Ok(before) = known_stacks.seen(lineage).await
         && let Some(now) = change(before.as_ref())
     {
-        if known_stacks
-            .replace(stack.lineage(), before.as_ref(), Some(&now))
-            .await
-        {
+        if known_stacks.replace(lineage, before.as_ref(), Some(&now)).await {
             break;
         }
     }

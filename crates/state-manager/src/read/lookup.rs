@@ -78,6 +78,11 @@ pub(crate) struct FoundStack {
 
 /// Looks a stack up and opens it. For a caller that `locks` it afterwards, also reads what the lock needs.
 pub(crate) async fn view(store: &StoreContext, wanted: Wanted<'_>, locks: bool) -> Result<Lookup<View>> {
+    let viewed = view_somehow(store, wanted, locks).await;
+    trust::remembering_opened(store, viewed).await
+}
+
+async fn view_somehow(store: &StoreContext, wanted: Wanted<'_>, locks: bool) -> Result<Lookup<View>> {
     let pointer = match Box::pin(view_at_once(store, wanted, locks)).await {
         Ok(AtOnce::Found(view)) => return Ok(Lookup::Found(view)),
         Err(error) if is_final(&error) => return Err(error),
@@ -93,6 +98,11 @@ pub(crate) async fn view(store: &StoreContext, wanted: Wanted<'_>, locks: bool) 
 
 /// Looks a stack up that the caller is about to lock.
 pub(crate) async fn stack(store: &StoreContext, wanted: Wanted<'_>) -> Result<Lookup<FoundStack>> {
+    let found = stack_somehow(store, wanted).await;
+    trust::remembering_opened(store, found).await
+}
+
+async fn stack_somehow(store: &StoreContext, wanted: Wanted<'_>) -> Result<Lookup<FoundStack>> {
     let pointer = match Box::pin(stack_at_once(store, wanted)).await {
         Ok(AtOnce::Found(found)) => return Ok(Lookup::Found(found)),
         Err(error) if is_final(&error) => return Err(error),

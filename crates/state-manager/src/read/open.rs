@@ -227,14 +227,18 @@ impl PinnedRead {
     /// meanwhile. What was read is then older than the pin with which it was compared.
     pub(super) async fn must_repeat<T>(&mut self, store: &StoreContext, read: &Result<T>) -> Result<bool> {
         use Error::{Conflict, Distrusted, Sealed};
-        if !matches!(read, Err(Distrusted { .. } | Sealed { .. } | Conflict { .. }))
-            || self.attempt == ATTEMPTS
-        {
-            return Ok(false);
+        let is_refused = matches!(read, Err(Distrusted { .. } | Sealed { .. } | Conflict { .. }));
+        if is_refused && self.attempt < ATTEMPTS {
+            self.attempt += 1;
+            let before = std::mem::replace(&mut self.pin, trust::pin(store, self.lineage).await?);
+            if self.pin != before {
+                return Ok(true);
+            }
         }
-        self.attempt += 1;
-        let before = std::mem::replace(&mut self.pin, trust::pin(store, self.lineage).await?);
-        Ok(self.pin != before)
+        if read.is_err() {
+            trust::remember_opened(store).await;
+        }
+        Ok(false)
     }
 }
 

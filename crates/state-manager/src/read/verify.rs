@@ -4,6 +4,7 @@ use crate::compute::compute;
 use crate::context::StackContext;
 use crate::keys::authenticate::{self, Authenticated, OpenedJournal, ReadSnapshots};
 use crate::keys::reveal::reveal;
+use crate::keys::wrapped;
 use crate::objects::document::RevisionDocument;
 use crate::read::history;
 use crate::read::history_floor::ATTEMPTS;
@@ -16,7 +17,9 @@ use state_core::backend::{ObjectKind, Tail};
 use state_core::head::Collection;
 use state_core::history::page_of;
 use state_core::verify::{self, Report};
-use state_core::{Base, Digest, Error, Frame, Head, Result, RevisionId, Slot, State, Timestamp};
+use state_core::{
+    Base, Digest, Error, Frame, Head, KeyId, Result, RevisionId, Serial, Slot, State, Timestamp,
+};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -31,6 +34,16 @@ pub struct VerifyReport {
     pub revisions: u64,
     /// Number of resources in the tip.
     pub entries: u64,
+    /// Number of logs that were read. Only a deep verification reads them.
+    pub logs: u64,
+    /// Updates whose log is missing, by the serials of their revisions: it was deleted, or the writer crashed before it
+    /// stored the log. Only a deep verification lists them.
+    #[serde(rename = "missing-logs", skip_serializing_if = "Vec::is_empty")]
+    pub missing_logs: Vec<Serial>,
+    /// Replaced data keys that none of this client's identities opens, by id. Values of earlier revisions that are sealed
+    /// with them can't be opened. Only a deep verification with an identity lists them.
+    #[serde(rename = "unopened-keys", skip_serializing_if = "Vec::is_empty")]
+    pub unopened_keys: Vec<KeyId>,
     /// Stored history pages that the head doesn't name, by path below the stack's folder. They are ignored: a crash or
     /// a merge of pages left them, or another client of the store added them. Only a deep verification lists them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -72,6 +85,8 @@ async fn verify_once(
     let revisions = history::documents(stack, &tip).await?;
     let mut read: BTreeSet<Digest> = tip.loaded().keys().copied().collect();
     let mut unreferenced = Vec::new();
+    let mut logs = CheckedLogs::default();
+    let mut unopened_keys = Vec::new();
     if deep {
         for document in &revisions {
             if let Some(stored) = document.detached_snapshot() {
@@ -84,6 +99,8 @@ async fn verify_once(
         compare_documents(stack, &journal, &tip, &revisions)?;
         compare_checkpoints(stack, &journal, from, &tip.replayed.state, &mut read).await?;
         unreferenced = unreferenced_pages(stack, &tip).await?;
+        logs = check_logs(stack, &revisions).await?;
+        unopened_keys = unopened(stack, &tip.head).await?;
     }
     let replayed = tip.replayed;
     let snapshot = replayed.state.snapshot(stack.name().to_string(), replayed.moment);
@@ -93,6 +110,9 @@ async fn verify_once(
         snapshots: read.len() as u64,
         revisions: revisions.len() as u64,
         entries: replayed.state.len() as u64,
+        logs: logs.read,
+        missing_logs: logs.missing,
+        unopened_keys,
         unreferenced,
     })
 }
@@ -125,6 +145,48 @@ fn compare_documents(
         Some(missing) => differs(missing, "a revision that the journal contains is missing"),
         None => Ok(()),
     }
+}
+
+/// The result of reading all logs.
+#[derive(Default)]
+struct CheckedLogs {
+    read: u64,
+    missing: Vec<Serial>,
+}
+
+/// Reads the log of each update and compares it with the digest in the update's revision.
+async fn check_logs(
+    stack: &StackContext,
+    revisions: &[Authenticated<RevisionDocument>],
+) -> Result<CheckedLogs> {
+    let mut checked = CheckedLogs::default();
+    for document in revisions {
+        let Some(log) = document.log() else {
+            continue;
+        };
+        let serial = document.revision.serial();
+        match authenticate::log(stack, serial, log).await? {
+            Some(_) => checked.read += 1,
+            None => checked.missing.push(serial),
+        }
+    }
+    Ok(checked)
+}
+
+/// The replaced data keys that no available identity opens; none on a client without an identity, which opens no key at
+/// all.
+async fn unopened(stack: &StackContext, head: &Authenticated<Head>) -> Result<Vec<KeyId>> {
+    let mut unopened = Vec::new();
+    if stack.keyring().provider().is_none() {
+        return Ok(unopened);
+    }
+    for id in wrapped::keys_of(head) {
+        match wrapped::unwrap(stack, id).await {
+            Err(Error::Sealed { .. }) => unopened.push(id),
+            opened => drop(opened?),
+        }
+    }
+    Ok(unopened)
 }
 
 /// The stored history pages that the head doesn't name.

@@ -47,9 +47,17 @@ pub(crate) async fn acquire_after(
     // The client lock is checked before the acquisition: a client that may not write must not raise the epoch or break
     // a lock.
     client_lock::gate(stack, head)?;
+    let locked = acquire_gated(stack, operation, break_epoch).await;
+    trust::remembering_opened(stack.store(), locked).await
+}
+
+async fn acquire_gated(
+    stack: &StackContext,
+    operation: &str,
+    break_epoch: Option<Epoch>,
+) -> Result<LockedStack> {
     let (writer, journal) = acquire_writer(stack, operation, break_epoch).await?;
-    // The check is repeated under the writer lock: another client may have set a client lock between the read above and
-    // the acquisition.
+    // The caller checked the client lock before the acquisition. Another client may have set one since.
     if let Err(refused) = client_lock::gate(stack, &journal.head) {
         release_refused(&*writer).await;
         return Err(refused);

@@ -4,7 +4,7 @@
 use super::*;
 use state_core::backend::{Backend, ObjectName};
 use state_core::{ErrorKind, LogLevel, LogLine, RevisionId, Timestamp};
-use state_encrypt::generate_identity;
+use state_encrypt::{GeneratedIdentity, generate_identity};
 use state_manager::{LogQuery, Rekey};
 use std::path::{Path, PathBuf};
 
@@ -43,6 +43,7 @@ async fn messages(stack: &Stack) -> state_core::Result<Vec<String>> {
 struct Files {
     _folder: tempfile::TempDir,
     root: PathBuf,
+    identity: GeneratedIdentity,
     stack: Stack,
 }
 
@@ -59,8 +60,17 @@ impl Files {
         Self {
             _folder: folder,
             root,
+            identity,
             stack,
         }
+    }
+
+    /// The stack in a new process, which has no opened keys.
+    async fn reopened(&self) -> Stack {
+        let url = format!("file://{}", self.root.display());
+        let stacks = Stacks::create(&url, environment(2)).unwrap();
+        let stacks = stacks.with_keys(keys(2, &self.identity));
+        stacks.get(&"shop".parse().unwrap()).await.unwrap().unwrap()
     }
 
     /// Path of the stored log of a revision.
@@ -126,6 +136,41 @@ async fn deleted_log_is_shown_as_missing() {
         "{shown:?}"
     );
     assert_eq!(shown[1], "second");
+}
+
+#[tokio::test]
+async fn deep_verification_reads_logs_and_replaced_keys() {
+    let files = Files::new().await;
+    let first = update(&files.stack, &["first"]).await;
+    let old = files.stack.tip().await.unwrap().head.key_id.unwrap();
+    files.stack.rekey("rekey", Rekey::default()).await.unwrap();
+    let second = update(&files.stack, &["second"]).await;
+    let intact = files.stack.verify(true).await.unwrap();
+    assert_eq!(
+        (intact.logs, intact.missing_logs, intact.unopened_keys),
+        (2, vec![], vec![])
+    );
+
+    std::fs::remove_file(files.log(&first)).unwrap();
+    let keys = files
+        .root
+        .join("stacks")
+        .join(files.stack.lineage().to_string())
+        .join("keys");
+    for file in std::fs::read_dir(keys).unwrap() {
+        let path = file.unwrap().path();
+        if path.to_string_lossy().contains(&old.to_string()) {
+            std::fs::remove_file(path).unwrap();
+        }
+    }
+    let found = files.reopened().await.verify(true).await.unwrap();
+    assert_eq!((found.logs, found.missing_logs), (1, vec![first.serial()]));
+    assert_eq!(found.unopened_keys, [old]);
+
+    std::fs::write(files.log(&second), "forged").unwrap();
+    let refused = files.stack.verify(true).await.unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Corrupt);
+    assert!(refused.object().contains("logs/"), "{refused}");
 }
 
 /// Once the base has moved past a revision, the digest of its log is read from a page of the history.

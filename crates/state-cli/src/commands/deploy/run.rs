@@ -82,7 +82,7 @@ impl<'a> Deploy<'a> {
     /// refuses. Returns the outcome if planning fails.
     pub(super) async fn ask(&mut self, stack: &Stack) -> Result<Option<Outcome>, CliError> {
         self.listener = Some(Listener::start(&self.interrupt, |_| {})?);
-        let mut seen = self.plan_unlocked(stack).await?;
+        let mut seen = self.plan_unlocked(stack, true).await?;
         let (object, untouched) = (object(stack.name()), untouched(&[]));
         if self.interrupt.is_stopping() {
             return Err(interrupted(&object, untouched));
@@ -109,10 +109,12 @@ impl<'a> Deploy<'a> {
     /// Plans against the recorded state, without a lock and without writing anything.
     pub(super) async fn preview(&self, stack: &Stack) -> Result<Outcome, CliError> {
         let _listener = Listener::start(&self.interrupt, |_| {})?;
-        self.plan_unlocked(stack).await
+        self.plan_unlocked(stack, false).await
     }
 
-    async fn plan_unlocked(&self, stack: &Stack) -> Result<Outcome, CliError> {
+    /// Plans without the lock. If a question about the plan follows (`asks`), the user is also asked about commands that
+    /// aren't approved.
+    async fn plan_unlocked(&self, stack: &Stack, asks: bool) -> Result<Outcome, CliError> {
         let name = stack.name();
         // The lock status is read before the state: a holder that ends between the two reads may have begun operations that
         // the state shows as pending, and must still be reported.
@@ -122,10 +124,13 @@ impl<'a> Deploy<'a> {
         let update_open = basis.state().update().is_some();
         self.flags.decisions(basis.state())?;
         let approvals = Approvals::of_stack(&self.context.store, &self.stacks, stack.lineage())?;
-        if self.is_found() {
+        if self.is_found() && !(asks && self.context.prompt.yes) {
             approvals.of_run.withhold_reads();
         }
-        let plan = self.plan(basis, self.run(&approvals)?).await?;
+        let mut plan = self.plan(basis, self.run(&approvals)?).await?;
+        while asks && self.approve(&object(name), &approvals, untouched(&[])).await? {
+            plan = self.plan(Basis::tip(stack).await?, self.run(&approvals)?).await?;
+        }
         let refused = approvals.of_run.refused();
         if !refused.is_empty() && !plan.report().succeeded() {
             return Err(approvals::refusal(&object(name), &refused, untouched(&[])));
@@ -187,8 +192,8 @@ impl<'a> Deploy<'a> {
         let heard = Arc::new(Settlements::new(Arc::clone(live)));
         let approvals = Approvals::of_stack(&self.context.store, &self.stacks, session.stack().lineage())?;
         let approvals = Arc::new(approvals);
-        // `--yes` confirms the program with all of its commands.
-        if self.is_found() && !self.context.prompt.yes {
+        // `--yes`, or a plan that was confirmed before the stack was created, confirms the program with its commands.
+        if self.is_found() && !self.context.prompt.yes && self.confirmed.is_none() {
             approvals.of_run.withhold_reads();
         }
         let settling = self.settle(session, &heard, &approvals).await;
@@ -230,6 +235,12 @@ impl<'a> Deploy<'a> {
             true => Ok(()),
             false => stack_choice::require_owner(name, state, self.program.as_ref()),
         }
+    }
+
+    /// Whether an update with this program changes the owner of the stack, as `--adopt` permits.
+    fn takes_over(&self, name: &StackName, state: &State) -> bool {
+        let is_update = matches!(self.goal, Goal::Update(_));
+        is_update && stack_choice::require_owner(name, state, self.program.as_ref()).is_err()
     }
 
     /// Resolves pending operations of earlier runs. Does nothing if the run can't be confirmed later, so that a refused
@@ -291,7 +302,9 @@ impl<'a> Deploy<'a> {
         }
         // If the state is marked as invalidated, even an empty plan is applied: the run checks every resource, and its
         // revision clears the mark.
-        let is_done = !seen.changed && session.state().invalidated().is_none();
+        // The revision also records the program that takes a stack over.
+        let is_taken_over = self.takes_over(name, &session.state());
+        let is_done = !seen.changed && session.state().invalidated().is_none() && !is_taken_over;
         if is_done && seen.succeeded() {
             seen.warnings.extend(approvals.remember_confirmed());
         }

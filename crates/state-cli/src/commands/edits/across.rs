@@ -12,6 +12,7 @@ use crate::store;
 use crate::unmarked_secrets::lost_by_policy;
 use serde::Serialize;
 use state_core::edits::{MovePlan, MoveRequest, Refusal};
+use state_core::head::SealingPolicy;
 use state_core::{MutationId, RevisionId, Snapshot, StackName, State, UpdateKind};
 use state_manager::{Session, Stack, Stacks};
 
@@ -51,6 +52,7 @@ pub(super) async fn run(context: &Context, args: &Mv, to: &StackName) -> Command
         let (view, target_view) = (source.tip().await?, target.tip().await?);
         let (now, target_state) = (&view.state, &target_view.state);
         let plan = plan(now, target_state, args, source.name())?;
+        refuse_plaintext(&source, &target).await?;
         let done = prepared([&source, &target], [now, target_state], &plan, true);
         let stored = moved_snapshot(context, now, &plan);
         let opened = opened(&view, stored.clone()).await?;
@@ -68,10 +70,24 @@ pub(super) async fn run(context: &Context, args: &Mv, to: &StackName) -> Command
     report(context, &done, warnings)
 }
 
+/// Refuses a move from an encrypted stack to one that stores values in plain text.
+async fn refuse_plaintext(source: &Stack, target: &Stack) -> Result<(), CliError> {
+    if target.policy().await? != SealingPolicy::Plaintext || source.recipients().await?.of_stack.is_empty() {
+        return Ok(());
+    }
+    let (object, source) = (format!("stack {}", target.name().short()), source.name().short());
+    let message = format!("it stores values in plain text, and stack {source} encrypts them");
+    Err(CliError::conflict(object, &message).with_hint(format!(
+        "encrypt it first: `statectl encrypt --stack {}`",
+        quoted(&target.name().short())
+    )))
+}
+
 /// The resources that a plan moves, as the source stores them.
 fn moved_snapshot(context: &Context, source: &State, plan: &MovePlan) -> Snapshot {
     let mut stored = source.snapshot(String::new(), context.now());
     stored.outputs.clear();
+    stored.pending_operations.clear();
     stored.entries = plan.entries().to_vec();
     stored
 }
@@ -103,6 +119,7 @@ async fn move_locked(
 ) -> Result<(MoveReport, Vec<String>), CliError> {
     let (now, target_state) = (source.state(), target.state());
     let plan = plan(&now, &target_state, args, source.stack().name())?;
+    refuse_plaintext(source.stack(), target.stack()).await?;
     let stacks = [source.stack(), target.stack()];
     let mut done = prepared(stacks, [&*now, &*target_state], &plan, false);
     show(context, &done);

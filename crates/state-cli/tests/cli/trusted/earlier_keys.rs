@@ -110,6 +110,11 @@ fn logs_warn_about_messages_that_stay_encrypted() {
     for file in files_of_key(&sandbox, &before) {
         std::fs::write(file, "").unwrap();
     }
+    let verified = sealing(&["verify", "--deep"]).exits(0);
+    assert!(
+        verified.stdout.contains(&format!("opens the data key {before}")),
+        "{verified:?}"
+    );
     for form in [&[][..], &["--json"]] {
         let warned = sealing(&[&logs[..], form].concat()).exits(0);
         let warning = format!("decrypts data key {}", &before[..16]);
