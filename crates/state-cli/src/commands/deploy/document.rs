@@ -119,7 +119,7 @@ impl Document {
     /// Reads, parses and checks the program, as far as possible without a stack.
     ///
     /// # Errors
-    /// [`ExitCode::Failed`](crate::ExitCode::Failed) with all problems of the program.
+    /// [`ExitCode::Failed`] with all problems of the program.
     pub(super) fn read(context: &Context, args: &ProgramArgs) -> Result<Self, CliError> {
         match &args.program {
             Some(path) => Self::parse(context, path, &read(path)?, &args.config, true),
@@ -134,7 +134,7 @@ impl Document {
     /// only found must not make commands of a state run: the folder may be someone else's project.
     ///
     /// # Errors
-    /// As [`Self::read`]; [`ExitCode::Usage`](crate::ExitCode::Usage) for values without a program.
+    /// As [`Self::read`]; [`ExitCode::Usage`] for values without a program.
     pub(super) fn read_named(context: &Context, args: &DeclaringArgs) -> Result<Option<Self>, CliError> {
         match &args.program {
             Some(path) => Self::parse(context, path, &read(path)?, &args.config, true).map(Some),
@@ -181,7 +181,7 @@ impl Document {
     /// The program as the engine's source for one stack, whose crypter decrypts encrypted configuration values.
     ///
     /// # Errors
-    /// [`ExitCode::Failed`](crate::ExitCode::Failed) with all problems of the program.
+    /// [`ExitCode::Failed`] with all problems of the program.
     pub(super) async fn source(&self, crypter: Option<&dyn Crypter>) -> Result<ListSource, CliError> {
         let configured = self.program.configure(self.given.clone(), crypter).await?;
         Ok(configured.into_source()?)
@@ -197,7 +197,7 @@ pub(crate) fn registry(context: &Context) -> Result<Registry, CliError> {
 /// program must not prevent its resources from being destroyed.
 ///
 /// # Errors
-/// [`ExitCode::Unapproved`](crate::ExitCode::Unapproved) if the program isn't the user's own.
+/// [`ExitCode::Unapproved`] if the program isn't the user's own.
 pub(super) fn program_at_hand() -> Result<Option<ProgramName>, CliError> {
     let Ok(path) = find_program() else {
         return Ok(None);
