@@ -32,8 +32,6 @@ pub(crate) struct StoreContext {
     /// Provider of crypters. Without one, a stack's crypter uses its data key.
     pub(crate) crypters: Option<Arc<dyn CrypterProvider>>,
     pub(crate) expectations: Arc<Expectations>,
-    /// Whether expectations were removed, for a list that shows other stacks too.
-    lists_unexpected: bool,
     /// Receives the [`Standing`](crate::standing::Standing) of each stack that is opened.
     pub(crate) observer: Option<Arc<dyn OpeningObserver>>,
     pub(crate) page_limits: PageLimits,
@@ -59,7 +57,6 @@ impl StoreContext {
             spool: None,
             crypters: None,
             expectations: Arc::default(),
-            lists_unexpected: false,
             observer: None,
             page_limits: PageLimits::default(),
             lock_timeout: None,
@@ -79,15 +76,6 @@ impl StoreContext {
         Self {
             known_stacks: Some(memory),
             keyrings: Keyrings::default(),
-            ..self.clone()
-        }
-    }
-
-    /// The same store without expectations, for a list: they apply to one stack.
-    pub(crate) fn listing(&self) -> Self {
-        Self {
-            expectations: Arc::default(),
-            lists_unexpected: !self.expectations.is_default(),
             ..self.clone()
         }
     }
@@ -280,13 +268,6 @@ impl StackContext {
     /// The caller's expectations of this stack.
     pub(crate) fn expectations(&self) -> &Expectations {
         &self.expectations
-    }
-
-    /// Whether a key of the stack counts as opened by this client. If the caller expects a key, only keys that were
-    /// compared with it count.
-    pub(crate) fn notes_keys(&self) -> bool {
-        let is_exempt = self.expectations.is_default() && !self.store.expectations.is_default();
-        !is_exempt && !self.store.lists_unexpected
     }
 
     /// The same stack without expectations: these apply only to stacks that the caller named.

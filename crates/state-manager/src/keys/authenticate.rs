@@ -92,7 +92,7 @@ impl UncheckedHead {
     /// client knows nevertheless that the stack is sealed, and with which key. Errors are ignored here: the later use of
     /// the head reports them.
     pub(crate) async fn prepare(&self, stack: &StackContext) {
-        drop(Box::pin(open_head(stack, self.0.clone())).await);
+        drop(open_head(stack, self.0.clone()).await);
     }
 
     /// Reads the journal from the head's base on.
@@ -131,17 +131,6 @@ impl Authenticated<Head> {
     }
 }
 
-/// Checks the key of a head against the caller's expectations. A key that this client made by a rotation isn't listed in
-/// them. The key that it replaced met them.
-fn require_expected(stack: &StackContext, head: &Head, key: Option<&dyn StackKey>) -> Result<()> {
-    let authentic = key.map(|key| key.id());
-    if authentic.is_some_and(|id| stack.keyring().has_made(id)) {
-        return Ok(());
-    }
-    let expectations = stack.expectations();
-    expectations.require_key(&stack.object(), authentic, head.key_id)
-}
-
 /// Authenticates a head that was read from the store.
 pub(crate) async fn open_head(stack: &StackContext, head: Head) -> Result<OpenedHead> {
     let object = format!("head of {}", stack.object());
@@ -165,34 +154,35 @@ pub(crate) async fn open_head(stack: &StackContext, head: Head) -> Result<Opened
         );
         return Err(Error::distrusted(stack.object(), reason));
     }
-    // The result isn't kept: it would enlarge the future.
-    let is_expected = require_expected(stack, &head, key.as_deref()).is_ok();
+    let authentic = key.as_ref().map(|key| key.id());
+    let is_made = authentic.is_some_and(|id| stack.keyring().has_made(id));
+    // A key that this client made by a rotation isn't listed in the expectations. The key that it replaced met them.
+    let expected = match is_made {
+        true => Ok(()),
+        false => stack
+            .expectations()
+            .require_key(&stack.object(), authentic, head.key_id),
+    };
     if let Some(key) = &key {
-        if is_expected && stack.notes_keys() {
+        if expected.is_ok() {
             stack.keyring().note_named(key.id());
         }
         head.authenticate(&object, &**key)?;
     } else if head.key_id.is_none() && stack.keyring().has_named() {
         // This check also protects a client without known stacks against an attacker who exchanges the head between two
         // reads of one command.
-        Box::pin(trust::remember_opened(stack.store())).await;
+        trust::remember_opened(stack.store()).await;
         let reason =
             "it was sealed when this client read it first, and its head now states that it is plaintext";
         return Err(Error::distrusted(stack.object(), reason));
     }
-    Box::pin(pinned_key::require(
-        stack,
-        &head,
-        key.as_deref(),
-        unopened.as_deref(),
-    ))
-    .await?;
+    pinned_key::require(stack, &head, key.as_deref(), unopened.as_deref()).await?;
     let proof = match (head.key_id, &key) {
         (None, _) => Proof::Plain,
         (Some(id), Some(_)) => Proof::Mac(id),
         (Some(_), None) => Proof::Unchecked,
     };
-    require_expected(stack, &head, key.as_deref())?;
+    expected?;
     // Only an accepted head: one under a foreign key could name the true key as replaced.
     if key.is_some() {
         stack.keyring().note_replaced(&head);
@@ -207,7 +197,7 @@ pub(crate) async fn open_head(stack: &StackContext, head: Head) -> Result<Opened
 /// Authenticates a head and a journal that the store returned together.
 pub(crate) async fn open_journal(stack: &StackContext, view: JournalView) -> Result<OpenedJournal> {
     let JournalView { head, frames, tail } = view;
-    let OpenedHead { head, key, .. } = Box::pin(open_head(stack, head)).await?;
+    let OpenedHead { head, key, .. } = open_head(stack, head).await?;
     require_base_link(&head, &frames)?;
     if let Some(key) = &key {
         authenticate_frames(&head, &frames, &**key)?;

@@ -294,7 +294,7 @@ pub(crate) async fn remember_opened(store: &StoreContext) {
 /// Remembers the keys that a read opened before it failed: see [`remember_opened`].
 pub(crate) async fn remembering_opened<T>(store: &StoreContext, read: Result<T>) -> Result<T> {
     if read.is_err() {
-        Box::pin(remember_opened(store)).await;
+        remember_opened(store).await;
     }
     read
 }

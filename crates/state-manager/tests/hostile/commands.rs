@@ -202,11 +202,10 @@ impl Command {
             | Self::AddRecipient
             | Self::AddOutputRecipient
             | Self::RemoveOutputRecipient
-            | Self::ClientLock => Box::pin(self.change_keys(&found(stacks).await?)).await?,
-            // Boxed: the frame of this function would be too large for the stack of a test thread.
-            _ => Box::pin(self.write(&found(stacks).await?, spooled, &mut facts)).await?,
+            | Self::ClientLock => self.change_keys(&found(stacks).await?).await?,
+            _ => self.write(&found(stacks).await?, spooled, &mut facts).await?,
         }
-        let looked = Box::pin(look(if self == Self::Copy { elsewhere } else { stacks })).await?;
+        let looked = look(if self == Self::Copy { elsewhere } else { stacks }).await?;
         Ok(Answer { facts, ..looked })
     }
 

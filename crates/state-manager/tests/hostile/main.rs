@@ -55,13 +55,8 @@ struct Bench {
 impl Bench {
     fn set_up(kind: Kind) -> Self {
         block_on(async {
-            // Boxed, as the runs below: these frames are large in a debug build, and the stack of a test thread is small.
-            let scenario = Box::pin(Scenario::build(kind))
-                .await
-                .expect("the scenario is built");
-            let oracle = Box::pin(Oracle::learn(&scenario))
-                .await
-                .expect("honest runs succeed");
+            let scenario = Scenario::build(kind).await.expect("the scenario is built");
+            let oracle = Oracle::learn(&scenario).await.expect("honest runs succeed");
             let mut requests = BTreeMap::new();
             for command in Command::ALL {
                 for remembers in [false, true] {

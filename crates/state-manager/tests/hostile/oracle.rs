@@ -74,11 +74,11 @@ impl Oracle {
         }
         for command in Command::ALL {
             for stage in scenario.stages.iter().chain(&scenario.moments) {
-                Box::pin(oracle.learn_run(scenario, stage, command, false)).await;
+                oracle.learn_run(scenario, stage, command, false).await;
             }
             if command.interrupted_move().is_some() {
                 for stage in interrupted() {
-                    Box::pin(oracle.learn_run(scenario, stage, command, false)).await;
+                    oracle.learn_run(scenario, stage, command, false).await;
                 }
             }
             oracle
@@ -98,7 +98,7 @@ impl Oracle {
             .run(stage, Command::Read, Vec::new(), remembers)
             .await
             .answer;
-        let run = Box::pin(scenario.run(stage, command, Vec::new(), remembers)).await;
+        let run = scenario.run(stage, command, Vec::new(), remembers).await;
         // To a client without memory, the attacker can show the other stack as it was before the move. A client with
         // memory has seen the stack after the move, unless the move stays interrupted.
         let other = match command {

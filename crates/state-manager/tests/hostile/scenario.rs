@@ -370,10 +370,8 @@ impl Scenario {
             true => Some(self.memory(command).await),
             false => None,
         };
-        let calls = async |stacks: &Stacks, elsewhere: &Stacks| {
-            Box::pin(command.run(stacks, elsewhere, spooled)).await
-        };
-        Box::pin(self.run_calls(on, plan, memory, calls)).await
+        let calls = async |stacks: &Stacks, elsewhere: &Stacks| command.run(stacks, elsewhere, spooled).await;
+        self.run_calls(on, plan, memory, calls).await
     }
 
     /// As [`Self::run`], with the calls of a command and the memory of the client. The calls get the client of the store,
