@@ -86,11 +86,11 @@ impl StoreContext {
         keyrings.entry(lineage).or_insert_with(new).clone()
     }
 
-    /// The stacks whose data key this client opened, with the last key.
-    pub(crate) fn opened_keys(&self) -> Vec<(Lineage, KeyId)> {
+    /// The stacks of which this client authenticated a head, with the data key of the last one.
+    pub(crate) fn authenticated_keys(&self) -> Vec<(Lineage, KeyId)> {
         let keyrings = self.keyrings.0.lock().unwrap_or_else(PoisonError::into_inner);
         let keys = keyrings.iter();
-        keys.filter_map(|(lineage, keyring)| Some((*lineage, (*keyring.named())?)))
+        keys.filter_map(|(lineage, keyring)| Some((*lineage, keyring.authenticated()?)))
             .collect()
     }
 
@@ -294,8 +294,8 @@ pub(crate) struct Keyring {
     /// The data keys with which this client replaced the stack's key. [`Expectations`] accept them like the key that
     /// they replaced.
     made: Arc<Mutex<BTreeSet<KeyId>>>,
-    /// The last data key that a head named, and that this client opened.
-    named: Arc<Mutex<Option<KeyId>>>,
+    /// The data key with which a head of the stack was last authenticated.
+    authenticated: Arc<Mutex<Option<KeyId>>>,
     /// The data keys that an authenticated head of the stack listed as replaced.
     replaced: Arc<Mutex<BTreeSet<KeyId>>>,
 }
@@ -306,18 +306,14 @@ impl Keyring {
             provider,
             opened: Arc::default(),
             made: Arc::default(),
-            named: Arc::default(),
+            authenticated: Arc::default(),
             replaced: Arc::default(),
         }
     }
 
-    /// Notes that a head named this data key, and that this client opened it.
-    pub(crate) fn note_named(&self, id: KeyId) {
-        *self.named() = Some(id);
-    }
-
-    /// Notes the keys that an authenticated head lists as replaced.
-    pub(crate) fn note_replaced(&self, head: &Head) {
+    /// Notes that this head was authenticated with its data key.
+    pub(crate) fn note_authenticated(&self, head: &Head) {
+        *self.last_authenticated() = head.key_id;
         let succession = head.keys.iter().flat_map(|keys| &keys.succession);
         self.replaced().extend(succession.map(|link| link.old));
     }
@@ -332,14 +328,19 @@ impl Keyring {
         self.replaced.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether a head of the stack named a data key that this client opened, even if its tag was wrong. A sealed stack never
-    /// becomes plain again, so a head that names no key is then refused as forged.
-    pub(crate) fn has_named(&self) -> bool {
-        self.named().is_some()
+    /// Whether this client authenticated the stack with a data key before. A sealed stack never becomes plain again, so
+    /// a head that names no key is then refused as forged.
+    pub(crate) fn has_authenticated(&self) -> bool {
+        self.authenticated().is_some()
     }
 
-    fn named(&self) -> MutexGuard<'_, Option<KeyId>> {
-        self.named.lock().unwrap_or_else(PoisonError::into_inner)
+    /// The data key with which this client last authenticated a head of the stack; none if it never did.
+    pub(crate) fn authenticated(&self) -> Option<KeyId> {
+        *self.last_authenticated()
+    }
+
+    fn last_authenticated(&self) -> MutexGuard<'_, Option<KeyId>> {
+        self.authenticated.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn provider(&self) -> Option<&dyn KeyProvider> {

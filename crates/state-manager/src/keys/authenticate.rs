@@ -154,21 +154,9 @@ pub(crate) async fn open_head(stack: &StackContext, head: Head) -> Result<Opened
         );
         return Err(Error::distrusted(stack.object(), reason));
     }
-    let authentic = key.as_ref().map(|key| key.id());
-    let is_made = authentic.is_some_and(|id| stack.keyring().has_made(id));
-    // A key that this client made by a rotation isn't listed in the expectations. The key that it replaced met them.
-    let expected = match is_made {
-        true => Ok(()),
-        false => stack
-            .expectations()
-            .require_key(&stack.object(), authentic, head.key_id),
-    };
     if let Some(key) = &key {
-        if expected.is_ok() {
-            stack.keyring().note_named(key.id());
-        }
         head.authenticate(&object, &**key)?;
-    } else if head.key_id.is_none() && stack.keyring().has_named() {
+    } else if head.key_id.is_none() && stack.keyring().has_authenticated() {
         // This check also protects a client without known stacks against an attacker who exchanges the head between two
         // reads of one command.
         trust::remember_opened(stack.store()).await;
@@ -182,10 +170,16 @@ pub(crate) async fn open_head(stack: &StackContext, head: Head) -> Result<Opened
         (Some(id), Some(_)) => Proof::Mac(id),
         (Some(_), None) => Proof::Unchecked,
     };
-    expected?;
+    let authentic = key.as_ref().map(|key| key.id());
+    // A key that this client made by a rotation isn't listed in the expectations. The key that it replaced met them.
+    if !authentic.is_some_and(|id| stack.keyring().has_made(id)) {
+        stack
+            .expectations()
+            .require_key(&stack.object(), authentic, head.key_id)?;
+    }
     // Only an accepted head: one under a foreign key could name the true key as replaced.
     if key.is_some() {
-        stack.keyring().note_replaced(&head);
+        stack.keyring().note_authenticated(&head);
     }
     Ok(OpenedHead {
         head: Authenticated::new(head, proof),

@@ -276,15 +276,15 @@ pub(crate) async fn remember_unsealed_writing(stack: &StackContext) {
     .await;
 }
 
-/// Pins the data keys that this client opened, of stacks without a pin. For a read that failed: an attacker who showed a
-/// sealed stack first, and then a plain one in its place, must not be believed by the next command. A pin is never changed
-/// here: the failed read may have been of a forged stack.
+/// Pins the data keys that this client opened, of stacks without a pinned key. For a read that failed: an attacker who
+/// showed a sealed stack first, and then a plain one in its place, must not be believed by the next command.
 pub(crate) async fn remember_opened(store: &StoreContext) {
-    for (lineage, key) in store.opened_keys() {
+    for (lineage, key) in store.authenticated_keys() {
         change_pin(store, lineage, |before| {
-            before.is_none().then(|| StackPin {
+            let before = before.cloned().unwrap_or_default();
+            before.key.is_none().then_some(StackPin {
                 key: Some(key),
-                ..StackPin::default()
+                ..before
             })
         })
         .await;
