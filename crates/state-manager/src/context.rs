@@ -32,6 +32,8 @@ pub(crate) struct StoreContext {
     /// Provider of crypters. Without one, a stack's crypter uses its data key.
     pub(crate) crypters: Option<Arc<dyn CrypterProvider>>,
     pub(crate) expectations: Arc<Expectations>,
+    /// Whether expectations were removed, for a list that shows other stacks too.
+    lists_unexpected: bool,
     /// Receives the [`Standing`](crate::standing::Standing) of each stack that is opened.
     pub(crate) observer: Option<Arc<dyn OpeningObserver>>,
     pub(crate) page_limits: PageLimits,
@@ -57,6 +59,7 @@ impl StoreContext {
             spool: None,
             crypters: None,
             expectations: Arc::default(),
+            lists_unexpected: false,
             observer: None,
             page_limits: PageLimits::default(),
             lock_timeout: None,
@@ -80,17 +83,26 @@ impl StoreContext {
         }
     }
 
+    /// The same store without expectations, for a list: they apply to one stack.
+    pub(crate) fn listing(&self) -> Self {
+        Self {
+            expectations: Arc::default(),
+            lists_unexpected: !self.expectations.is_default(),
+            ..self.clone()
+        }
+    }
+
     fn keyring(&self, lineage: Lineage) -> Keyring {
         let mut keyrings = self.keyrings.0.lock().unwrap_or_else(PoisonError::into_inner);
         let new = || Keyring::new(self.keys.clone());
         keyrings.entry(lineage).or_insert_with(new).clone()
     }
 
-    /// The stacks of which this client authenticated a head, with the data key of the last one.
-    pub(crate) fn authenticated_keys(&self) -> Vec<(Lineage, KeyId)> {
+    /// The stacks whose data key this client opened, with the last key.
+    pub(crate) fn opened_keys(&self) -> Vec<(Lineage, KeyId)> {
         let keyrings = self.keyrings.0.lock().unwrap_or_else(PoisonError::into_inner);
         let keys = keyrings.iter();
-        keys.filter_map(|(lineage, keyring)| Some((*lineage, keyring.authenticated()?)))
+        keys.filter_map(|(lineage, keyring)| Some((*lineage, (*keyring.named())?)))
             .collect()
     }
 
@@ -115,6 +127,7 @@ impl StoreContext {
         self.known_stacks.as_deref()
     }
 
+    /// Provider of the stacks' data keys; none if this client has no identity.
     pub(crate) fn keys(&self) -> Option<&dyn KeyProvider> {
         self.keys.as_deref()
     }
@@ -270,6 +283,13 @@ impl StackContext {
         &self.expectations
     }
 
+    /// Whether a key of the stack counts as opened by this client. If the caller expects a key, only keys that were
+    /// compared with it count.
+    pub(crate) fn notes_keys(&self) -> bool {
+        let is_exempt = self.expectations.is_default() && !self.store.expectations.is_default();
+        !is_exempt && !self.store.lists_unexpected
+    }
+
     /// The same stack without expectations: these apply only to stacks that the caller named.
     pub(crate) fn without_expectations(mut self) -> Self {
         self.expectations = Arc::default();
@@ -294,8 +314,8 @@ pub(crate) struct Keyring {
     /// The data keys with which this client replaced the stack's key. [`Expectations`] accept them like the key that
     /// they replaced.
     made: Arc<Mutex<BTreeSet<KeyId>>>,
-    /// The data key with which a head of the stack was last authenticated.
-    authenticated: Arc<Mutex<Option<KeyId>>>,
+    /// The last data key that a head named, and that this client opened.
+    named: Arc<Mutex<Option<KeyId>>>,
     /// The data keys that an authenticated head of the stack listed as replaced.
     replaced: Arc<Mutex<BTreeSet<KeyId>>>,
 }
@@ -306,14 +326,18 @@ impl Keyring {
             provider,
             opened: Arc::default(),
             made: Arc::default(),
-            authenticated: Arc::default(),
+            named: Arc::default(),
             replaced: Arc::default(),
         }
     }
 
-    /// Notes that this head was authenticated with its data key.
-    pub(crate) fn note_authenticated(&self, head: &Head) {
-        *self.last_authenticated() = head.key_id;
+    /// Notes that a head named this data key, and that this client opened it.
+    pub(crate) fn note_named(&self, id: KeyId) {
+        *self.named() = Some(id);
+    }
+
+    /// Notes the keys that an authenticated head lists as replaced.
+    pub(crate) fn note_replaced(&self, head: &Head) {
         let succession = head.keys.iter().flat_map(|keys| &keys.succession);
         self.replaced().extend(succession.map(|link| link.old));
     }
@@ -328,19 +352,14 @@ impl Keyring {
         self.replaced.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether this client authenticated the stack with a data key before. A sealed stack never becomes plain again, so
-    /// a head that names no key is then refused as forged.
-    pub(crate) fn has_authenticated(&self) -> bool {
-        self.authenticated().is_some()
+    /// Whether a head of the stack named a data key that this client opened, even if its tag was wrong. A sealed stack never
+    /// becomes plain again, so a head that names no key is then refused as forged.
+    pub(crate) fn has_named(&self) -> bool {
+        self.named().is_some()
     }
 
-    /// The data key with which this client last authenticated a head of the stack; none if it never did.
-    pub(crate) fn authenticated(&self) -> Option<KeyId> {
-        *self.last_authenticated()
-    }
-
-    fn last_authenticated(&self) -> MutexGuard<'_, Option<KeyId>> {
-        self.authenticated.lock().unwrap_or_else(PoisonError::into_inner)
+    fn named(&self) -> MutexGuard<'_, Option<KeyId>> {
+        self.named.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn provider(&self) -> Option<&dyn KeyProvider> {

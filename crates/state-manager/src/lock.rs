@@ -24,7 +24,7 @@ pub(crate) async fn lock(
     operation: &str,
     break_epoch: Option<Epoch>,
 ) -> Result<LockedStack> {
-    let locked = opening::acquire(stack, operation, break_epoch).await?;
+    let locked = Box::pin(opening::acquire(stack, operation, break_epoch)).await?;
     settling::settle_moves(&locked).await?;
     Ok(locked)
 }
@@ -39,7 +39,7 @@ pub(crate) async fn lock_found(
     if client_lock::gate(stack, head).is_err() {
         return lock(stack, operation, None).await;
     }
-    let locked = opening::acquire_after(stack, operation, None, head).await?;
+    let locked = Box::pin(opening::acquire_after(stack, operation, None, head)).await?;
     settling::settle_moves(&locked).await?;
     Ok(locked)
 }

@@ -364,7 +364,7 @@ impl Stack {
     /// # Errors
     /// `Corrupt` when the head is damaged.
     pub async fn policy(&self) -> Result<SealingPolicy> {
-        Ok(open::head(&self.context).await?.policy)
+        Ok(Box::pin(open::head(&self.context)).await?.policy)
     }
 
     /// The crypter for the stack's secrets: from the provider of [`Stacks::with_crypters`], else one that uses the

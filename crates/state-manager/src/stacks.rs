@@ -242,7 +242,8 @@ impl Stacks {
     /// `Corrupt` when the name pointer or the head is damaged; `Distrusted` when this client knows another stack under
     /// this name, and can't verify that the known stack was removed or renamed.
     pub async fn get(&self, name: &StackName) -> Result<Option<Stack>> {
-        Ok(names::find(&self.context, name).await?.map(Stack::of))
+        let found = Box::pin(names::find(&self.context, name)).await?;
+        Ok(found.map(Stack::of))
     }
 
     /// The state of the stack with this name, or of the only stack of the store. As [`Stacks::get`] followed by

@@ -92,7 +92,7 @@ impl UncheckedHead {
     /// client knows nevertheless that the stack is sealed, and with which key. Errors are ignored here: the later use of
     /// the head reports them.
     pub(crate) async fn prepare(&self, stack: &StackContext) {
-        drop(open_head(stack, self.0.clone()).await);
+        drop(Box::pin(open_head(stack, self.0.clone())).await);
     }
 
     /// Reads the journal from the head's base on.
@@ -131,6 +131,17 @@ impl Authenticated<Head> {
     }
 }
 
+/// Checks the key of a head against the caller's expectations. A key that this client made by a rotation isn't listed in
+/// them. The key that it replaced met them.
+fn require_expected(stack: &StackContext, head: &Head, key: Option<&dyn StackKey>) -> Result<()> {
+    let authentic = key.map(|key| key.id());
+    if authentic.is_some_and(|id| stack.keyring().has_made(id)) {
+        return Ok(());
+    }
+    let expectations = stack.expectations();
+    expectations.require_key(&stack.object(), authentic, head.key_id)
+}
+
 /// Authenticates a head that was read from the store.
 pub(crate) async fn open_head(stack: &StackContext, head: Head) -> Result<OpenedHead> {
     let object = format!("head of {}", stack.object());
@@ -154,32 +165,37 @@ pub(crate) async fn open_head(stack: &StackContext, head: Head) -> Result<Opened
         );
         return Err(Error::distrusted(stack.object(), reason));
     }
+    // The result isn't kept: it would enlarge the future.
+    let is_expected = require_expected(stack, &head, key.as_deref()).is_ok();
     if let Some(key) = &key {
+        if is_expected && stack.notes_keys() {
+            stack.keyring().note_named(key.id());
+        }
         head.authenticate(&object, &**key)?;
-    } else if head.key_id.is_none() && stack.keyring().has_authenticated() {
+    } else if head.key_id.is_none() && stack.keyring().has_named() {
         // This check also protects a client without known stacks against an attacker who exchanges the head between two
         // reads of one command.
-        trust::remember_opened(stack.store()).await;
+        Box::pin(trust::remember_opened(stack.store())).await;
         let reason =
             "it was sealed when this client read it first, and its head now states that it is plaintext";
         return Err(Error::distrusted(stack.object(), reason));
     }
-    pinned_key::require(stack, &head, key.as_deref(), unopened.as_deref()).await?;
+    Box::pin(pinned_key::require(
+        stack,
+        &head,
+        key.as_deref(),
+        unopened.as_deref(),
+    ))
+    .await?;
     let proof = match (head.key_id, &key) {
         (None, _) => Proof::Plain,
         (Some(id), Some(_)) => Proof::Mac(id),
         (Some(_), None) => Proof::Unchecked,
     };
-    let authentic = key.as_ref().map(|key| key.id());
-    // A key that this client made by a rotation isn't listed in the expectations. The key that it replaced met them.
-    if !authentic.is_some_and(|id| stack.keyring().has_made(id)) {
-        stack
-            .expectations()
-            .require_key(&stack.object(), authentic, head.key_id)?;
-    }
+    require_expected(stack, &head, key.as_deref())?;
     // Only an accepted head: one under a foreign key could name the true key as replaced.
     if key.is_some() {
-        stack.keyring().note_authenticated(&head);
+        stack.keyring().note_replaced(&head);
     }
     Ok(OpenedHead {
         head: Authenticated::new(head, proof),
@@ -191,7 +207,7 @@ pub(crate) async fn open_head(stack: &StackContext, head: Head) -> Result<Opened
 /// Authenticates a head and a journal that the store returned together.
 pub(crate) async fn open_journal(stack: &StackContext, view: JournalView) -> Result<OpenedJournal> {
     let JournalView { head, frames, tail } = view;
-    let OpenedHead { head, key, .. } = open_head(stack, head).await?;
+    let OpenedHead { head, key, .. } = Box::pin(open_head(stack, head)).await?;
     require_base_link(&head, &frames)?;
     if let Some(key) = &key {
         authenticate_frames(&head, &frames, &**key)?;

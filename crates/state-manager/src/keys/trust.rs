@@ -276,15 +276,15 @@ pub(crate) async fn remember_unsealed_writing(stack: &StackContext) {
     .await;
 }
 
-/// Pins the data keys that this client opened, of stacks without a pinned key. For a read that failed: an attacker who
-/// showed a sealed stack first, and then a plain one in its place, must not be believed by the next command.
+/// Pins the data keys that this client opened, of stacks without a pin. For a read that failed: an attacker who showed a
+/// sealed stack first, and then a plain one in its place, must not be believed by the next command. A pin is never changed
+/// here: the failed read may have been of a forged stack.
 pub(crate) async fn remember_opened(store: &StoreContext) {
-    for (lineage, key) in store.authenticated_keys() {
+    for (lineage, key) in store.opened_keys() {
         change_pin(store, lineage, |before| {
-            let before = before.cloned().unwrap_or_default();
-            before.key.is_none().then_some(StackPin {
+            before.is_none().then(|| StackPin {
                 key: Some(key),
-                ..before
+                ..StackPin::default()
             })
         })
         .await;
@@ -294,7 +294,7 @@ pub(crate) async fn remember_opened(store: &StoreContext) {
 /// Remembers the keys that a read opened before it failed: see [`remember_opened`].
 pub(crate) async fn remembering_opened<T>(store: &StoreContext, read: Result<T>) -> Result<T> {
     if read.is_err() {
-        remember_opened(store).await;
+        Box::pin(remember_opened(store)).await;
     }
     read
 }

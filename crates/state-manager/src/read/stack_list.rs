@@ -19,7 +19,6 @@ use futures_util::{StreamExt, TryStreamExt, stream};
 use serde::Serialize;
 use state_core::backend::{ClientLock, Holder, LockStatus, Tail};
 use state_core::{Error, ErrorKind, Head, Invalidation, Lineage, Result, RevisionId, StackName, Timestamp};
-use std::sync::Arc;
 
 /// The number of stacks that a list reads at a time. Each one is a whole state in memory.
 const CONCURRENT_STACKS: usize = 16;
@@ -88,8 +87,7 @@ pub(crate) async fn summaries(store: &StoreContext) -> Result<Vec<StackSummary>>
 /// As [`summaries`], from one list of the names.
 async fn summaries_once(store: &StoreContext) -> Result<Result<Vec<StackSummary>, Outdated>> {
     // The caller's expectations apply to one stack, so the others' names are looked up without them.
-    let mut listed = store.clone();
-    listed.expectations = Arc::default();
+    let listed = store.listing();
     // Whether a stack meets expectations is decided by opening it.
     let may_skip_reading = store.expectations.is_default();
     let pointers = UncheckedName::list(store.backend()).await?.into_iter();

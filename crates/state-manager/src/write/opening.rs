@@ -47,7 +47,7 @@ pub(crate) async fn acquire_after(
     // The client lock is checked before the acquisition: a client that may not write must not raise the epoch or break
     // a lock.
     client_lock::gate(stack, head)?;
-    let locked = acquire_gated(stack, operation, break_epoch).await;
+    let locked = Box::pin(acquire_gated(stack, operation, break_epoch)).await;
     trust::remembering_opened(stack.store(), locked).await
 }
 
@@ -56,19 +56,19 @@ async fn acquire_gated(
     operation: &str,
     break_epoch: Option<Epoch>,
 ) -> Result<LockedStack> {
-    let (writer, journal) = acquire_writer(stack, operation, break_epoch).await?;
+    let (writer, journal) = Box::pin(acquire_writer(stack, operation, break_epoch)).await?;
     // The caller checked the client lock before the acquisition. Another client may have set one since.
     if let Err(refused) = client_lock::gate(stack, &journal.head) {
         release_refused(&*writer).await;
         return Err(refused);
     }
-    open(stack, writer, journal).await
+    Box::pin(open(stack, writer, journal)).await
 }
 
 /// Takes the writer lock and opens the stack, even if a client lock of another client is set.
 pub(crate) async fn acquire_ungated(stack: &StackContext, operation: &str) -> Result<LockedStack> {
-    let (writer, journal) = acquire_writer(stack, operation, None).await?;
-    open(stack, writer, journal).await
+    let (writer, journal) = Box::pin(acquire_writer(stack, operation, None)).await?;
+    Box::pin(open(stack, writer, journal)).await
 }
 
 /// Takes the writer lock, and authenticates the head and the journal that the backend read under it. Releases the lock
