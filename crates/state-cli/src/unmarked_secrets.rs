@@ -20,6 +20,10 @@ const NAMED: usize = 5;
 fn places(stored: &Snapshot, opened: &Snapshot) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     for (entry, open) in stored.entries.iter().zip(&opened.entries) {
+        // Nothing was decrypted in it.
+        if SharedEntry::ptr_eq(entry, open) {
+            continue;
+        }
         collect_entry(&entry.key().to_string(), entry, open, &mut found);
     }
     let pending = stored.pending_operations.iter();
@@ -140,18 +144,14 @@ pub(crate) async fn lost_by_rekey(
     Ok(context.warn_before_question(&warning))
 }
 
-/// Warns about encrypted values that a stack with this policy stores in plain text, when it receives a snapshot of another
-/// stack, or of a time when it encrypted all values. `opened` is the snapshot with all values decrypted.
+/// Warns about encrypted values that a stack with the policy `sensitive` stores in plain text, when it receives a snapshot of
+/// another stack, or of a time when it encrypted all values. `opened` is the snapshot with all values decrypted.
 pub(crate) fn lost_by_policy(
     context: &Context,
     stack: &StackName,
-    policy: SealingPolicy,
     stored: &Snapshot,
     opened: &Snapshot,
 ) -> Vec<String> {
-    if policy != SealingPolicy::Sensitive {
-        return Vec::new();
-    }
     let unmarked: Vec<String> = places(stored, opened).into_iter().collect();
     if unmarked.is_empty() {
         return Vec::new();

@@ -40,13 +40,10 @@ pub(crate) struct StoreContext {
     /// How long an operation that takes the writer lock itself, such as a change of the data key, waits while another
     /// writer holds the lock. Without a timeout, the operation fails at once.
     pub(crate) lock_timeout: Option<Duration>,
-    keyrings: Keyrings,
+    /// The keyrings of the stacks. Clones share them, so what one attempt to open a stack learned about its keys binds all
+    /// later ones: an attacker may answer each attempt differently.
+    keyrings: Arc<Mutex<BTreeMap<Lineage, Keyring>>>,
 }
-
-/// The keyrings of the stacks of a store. Clones share them, so what one attempt to open a stack learned about its keys
-/// binds all later ones: an attacker may answer each attempt differently.
-#[derive(Clone, Debug, Default)]
-struct Keyrings(Arc<Mutex<BTreeMap<Lineage, Keyring>>>);
 
 impl StoreContext {
     pub(crate) fn new(backend: Arc<dyn Backend>, environment: Environment) -> Self {
@@ -63,14 +60,14 @@ impl StoreContext {
             observer: None,
             page_limits: PageLimits::default(),
             lock_timeout: None,
-            keyrings: Keyrings::default(),
+            keyrings: Arc::default(),
         }
     }
 
     /// Replaces the provider of data keys. The keys that the former provider opened are forgotten.
     pub(crate) fn set_keys(&mut self, keys: Arc<dyn KeyProvider>) {
         self.keys = Some(keys);
-        self.keyrings = Keyrings::default();
+        self.keyrings = Arc::default();
     }
 
     /// The same store as a client without memory uses it: it knows no stack and no key, and remembers what it reads in
@@ -78,7 +75,7 @@ impl StoreContext {
     pub(crate) fn afresh(&self, memory: Arc<dyn KnownStacks>) -> Self {
         Self {
             known_stacks: Some(memory),
-            keyrings: Keyrings::default(),
+            keyrings: Arc::default(),
             ..self.clone()
         }
     }
@@ -93,17 +90,22 @@ impl StoreContext {
     }
 
     fn keyring(&self, lineage: Lineage) -> Keyring {
-        let mut keyrings = self.keyrings.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut keyrings = self.keyrings.lock().unwrap_or_else(PoisonError::into_inner);
         let new = || Keyring::new(self.keys.clone());
         keyrings.entry(lineage).or_insert_with(new).clone()
     }
 
-    /// The stacks whose data key this client opened, with the last key.
-    pub(crate) fn opened_keys(&self) -> Vec<(Lineage, KeyId)> {
-        let keyrings = self.keyrings.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let keys = keyrings.iter();
-        keys.filter_map(|(lineage, keyring)| Some((*lineage, (*keyring.named())?)))
-            .collect()
+    /// The stacks whose data key this client opened.
+    pub(crate) fn opened_stacks(&self) -> Vec<Lineage> {
+        let keyrings = self.keyrings.lock().unwrap_or_else(PoisonError::into_inner);
+        let opened = keyrings.iter().filter(|(_, keyring)| keyring.has_named());
+        opened.map(|(lineage, _)| *lineage).collect()
+    }
+
+    /// The data key of a stack that a head named last, and that this client opened.
+    pub(crate) fn opened_key(&self, lineage: Lineage) -> Option<KeyId> {
+        let keyrings = self.keyrings.lock().unwrap_or_else(PoisonError::into_inner);
+        keyrings.get(&lineage).and_then(|keyring| *keyring.named())
     }
 
     /// The context of one of the store's stacks.

@@ -280,9 +280,9 @@ async fn remove(context: &Context, gone: &[String], outputs: bool, escrow: bool)
         of_outputs,
         names,
     } = stack.recipients().await?;
-    let (mut recipients, other) = match outputs {
-        true => (of_outputs, of_stack),
-        false => (of_stack, of_outputs),
+    let (mut recipients, other, what) = match outputs {
+        true => (of_outputs, of_stack, "recipient of outputs"),
+        false => (of_stack, of_outputs, "recipient"),
     };
     let mut removed = Vec::new();
     for text in gone {
@@ -309,7 +309,6 @@ async fn remove(context: &Context, gone: &[String], outputs: bool, escrow: bool)
     for reading in still_reading(stack.name(), &removed, readers, &names) {
         warnings.extend(context.warn_before_question(&reading));
     }
-    let what = ["recipient", "recipient of outputs"][usize::from(outputs)];
     let mut question = format!("Replace the data key of {object} and remove {what} {described}?");
     if is_you {
         question += " That is you: afterwards you can't decrypt the stack with this identity.";

@@ -8,6 +8,7 @@ use crate::render::Page;
 use crate::rollback_guard::{self, CrossedView};
 use crate::unmarked_secrets;
 use serde::Serialize;
+use state_core::head::SealingPolicy;
 use state_core::sensitive::{KeptMarks, keep_marks};
 use state_core::{Address, DeposedKey, Entry, RevisionId, SharedEntry, Snapshot, State, UpdateKind};
 use state_manager::{RevisionSpec, Session, UpdateRequest};
@@ -87,7 +88,10 @@ pub(crate) async fn run(context: &Context, args: &Args) -> CommandResult {
     });
     done.crossed = rollback_guard::inspect(context, &view, &done.restored).await?;
     rollback_guard::refuse(&object, &done.crossed, args.force)?;
-    let lost = unmarked_secrets::lost_by_policy(context, stack.name(), view.head.policy, &stored, &then);
+    let lost = match view.head.policy {
+        SealingPolicy::Sensitive => unmarked_secrets::lost_by_policy(context, stack.name(), &stored, &then),
+        _ => Vec::new(),
+    };
     context.prompt.confirm(
         &object,
         &format!("Roll {object} back to revision {}?", done.restored),

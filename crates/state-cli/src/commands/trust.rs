@@ -57,7 +57,8 @@ enum Subject {
     /// Accept a store, settings file or program that others can change
     ///
     /// A `.state` folder or `statectl.toml` that is found in this folder or a parent folder, and a program that is found in
-    /// this folder, must belong to you, and only you may be able to write them. `trust path` accepts a folder or file that others can change, and remembers that.
+    /// this folder, must belong to you, and only you may be able to write them. `trust path` accepts a folder or file that
+    /// others can change, and remembers that.
     Path {
         /// The folder or file, as the error names it
         path: PathBuf,

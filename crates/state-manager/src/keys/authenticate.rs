@@ -175,7 +175,7 @@ pub(crate) async fn open_head(stack: &StackContext, head: Head) -> Result<Opened
     } else if head.key_id.is_none() && stack.keyring().has_named() {
         // This check also protects a client without known stacks against an attacker who exchanges the head between two
         // reads of one command.
-        Box::pin(trust::remember_opened(stack.store())).await;
+        Box::pin(trust::remember_opened(stack.store(), stack.lineage())).await;
         let reason =
             "it was sealed when this client read it first, and its head now states that it is plaintext";
         return Err(Error::distrusted(stack.object(), reason));

@@ -276,27 +276,20 @@ pub(crate) async fn remember_unsealed_writing(stack: &StackContext) {
     .await;
 }
 
-/// Pins the data keys that this client opened, of stacks without a pin. For a read that failed: an attacker who showed a
-/// sealed stack first, and then a plain one in its place, must not be believed by the next command. A pin is never changed
-/// here: the failed read may have been of a forged stack.
-pub(crate) async fn remember_opened(store: &StoreContext) {
-    for (lineage, key) in store.opened_keys() {
-        change_pin(store, lineage, |before| {
-            before.is_none().then(|| StackPin {
-                key: Some(key),
-                ..StackPin::default()
-            })
+/// Pins the data key of a stack that this client opened, if it has no pin of the stack. For a read that failed: an attacker
+/// who showed a sealed stack first, and then a plain one in its place, must not be believed by the next command. A pin is
+/// never changed here: the failed read may have been of a forged stack.
+pub(crate) async fn remember_opened(store: &StoreContext, lineage: Lineage) {
+    let Some(key) = store.opened_key(lineage) else {
+        return;
+    };
+    change_pin(store, lineage, |before| {
+        before.is_none().then(|| StackPin {
+            key: Some(key),
+            ..StackPin::default()
         })
-        .await;
-    }
-}
-
-/// Remembers the keys that a read opened before it failed: see [`remember_opened`].
-pub(crate) async fn remembering_opened<T>(store: &StoreContext, read: Result<T>) -> Result<T> {
-    if read.is_err() {
-        Box::pin(remember_opened(store)).await;
-    }
-    read
+    })
+    .await;
 }
 
 /// Replaces the pin of a stack by the result of `change`, which is called again if another process of this client

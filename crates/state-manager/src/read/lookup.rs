@@ -78,11 +78,20 @@ pub(crate) struct FoundStack {
 
 /// Looks a stack up and opens it. For a caller that `locks` it afterwards, also reads what the lock needs.
 pub(crate) async fn view(store: &StoreContext, wanted: Wanted<'_>, locks: bool) -> Result<Lookup<View>> {
-    let viewed = view_somehow(store, wanted, locks).await;
-    trust::remembering_opened(store, viewed).await
+    remembering(store, find_view(store, wanted, locks).await).await
 }
 
-async fn view_somehow(store: &StoreContext, wanted: Wanted<'_>, locks: bool) -> Result<Lookup<View>> {
+/// Remembers the keys that a lookup opened before it failed.
+async fn remembering<T>(store: &StoreContext, found: Result<T>) -> Result<T> {
+    if found.is_err() {
+        for lineage in store.opened_stacks() {
+            Box::pin(trust::remember_opened(store, lineage)).await;
+        }
+    }
+    found
+}
+
+async fn find_view(store: &StoreContext, wanted: Wanted<'_>, locks: bool) -> Result<Lookup<View>> {
     let pointer = match Box::pin(view_at_once(store, wanted, locks)).await {
         Ok(AtOnce::Found(view)) => return Ok(Lookup::Found(view)),
         Err(error) if is_final(&error) => return Err(error),
@@ -98,11 +107,10 @@ async fn view_somehow(store: &StoreContext, wanted: Wanted<'_>, locks: bool) -> 
 
 /// Looks a stack up that the caller is about to lock.
 pub(crate) async fn stack(store: &StoreContext, wanted: Wanted<'_>) -> Result<Lookup<FoundStack>> {
-    let found = stack_somehow(store, wanted).await;
-    trust::remembering_opened(store, found).await
+    remembering(store, find_stack(store, wanted).await).await
 }
 
-async fn stack_somehow(store: &StoreContext, wanted: Wanted<'_>) -> Result<Lookup<FoundStack>> {
+async fn find_stack(store: &StoreContext, wanted: Wanted<'_>) -> Result<Lookup<FoundStack>> {
     let pointer = match Box::pin(stack_at_once(store, wanted)).await {
         Ok(AtOnce::Found(found)) => return Ok(Lookup::Found(found)),
         Err(error) if is_final(&error) => return Err(error),

@@ -236,7 +236,7 @@ impl PinnedRead {
             }
         }
         if read.is_err() {
-            Box::pin(trust::remember_opened(store)).await;
+            Box::pin(trust::remember_opened(store, self.lineage)).await;
         }
         Ok(false)
     }

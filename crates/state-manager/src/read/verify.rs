@@ -3,6 +3,7 @@
 use crate::compute::compute;
 use crate::context::StackContext;
 use crate::keys::authenticate::{self, Authenticated, OpenedJournal, ReadSnapshots};
+use crate::keys::proof::Proof;
 use crate::keys::reveal::reveal;
 use crate::keys::wrapped;
 use crate::objects::document::RevisionDocument;
@@ -41,7 +42,7 @@ pub struct VerifyReport {
     #[serde(rename = "missing-logs", skip_serializing_if = "Vec::is_empty")]
     pub missing_logs: Vec<Serial>,
     /// Replaced data keys that none of this client's identities opens, by id. Values of earlier revisions that are sealed
-    /// with them can't be opened. Only a deep verification with an identity lists them.
+    /// with them can't be opened. Only a deep verification by a client that opens the key in use lists them.
     #[serde(rename = "unopened-keys", skip_serializing_if = "Vec::is_empty")]
     pub unopened_keys: Vec<KeyId>,
     /// Stored history pages that the head doesn't name, by path below the stack's folder. They are ignored: a crash or
@@ -173,14 +174,15 @@ async fn check_logs(
     Ok(checked)
 }
 
-/// The replaced data keys that no available identity opens; none on a client without an identity, which opens no key at
-/// all.
+/// The replaced data keys that no available identity opens; none on a client that can't open the key in use either, such as
+/// one without an identity.
 async fn unopened(stack: &StackContext, head: &Authenticated<Head>) -> Result<Vec<KeyId>> {
     let mut unopened = Vec::new();
-    if stack.keyring().provider().is_none() {
+    if !matches!(head.proof(), Proof::Mac(_)) {
         return Ok(unopened);
     }
-    for id in wrapped::keys_of(head) {
+    let replaced = wrapped::keys_of(head).into_iter();
+    for id in replaced.filter(|id| head.key_id != Some(*id)) {
         match wrapped::unwrap(stack, id).await {
             Err(Error::Sealed { .. }) => unopened.push(id),
             opened => drop(opened?),

@@ -48,7 +48,10 @@ pub(crate) async fn acquire_after(
     // a lock.
     client_lock::gate(stack, head)?;
     let locked = Box::pin(acquire_gated(stack, operation, break_epoch)).await;
-    trust::remembering_opened(stack.store(), locked).await
+    if locked.is_err() {
+        Box::pin(trust::remember_opened(stack.store(), stack.lineage())).await;
+    }
+    locked
 }
 
 async fn acquire_gated(

@@ -52,11 +52,16 @@ pub(super) async fn run(context: &Context, args: &Mv, to: &StackName) -> Command
         let (view, target_view) = (source.tip().await?, target.tip().await?);
         let (now, target_state) = (&view.state, &target_view.state);
         let plan = plan(now, target_state, args, source.name())?;
-        refuse_plaintext(&source, &target).await?;
+        let (is_encrypted, policy) = (view.head.key_id.is_some(), target_view.head.policy);
+        refuse_plaintext((&source, is_encrypted), (&target, policy))?;
         let done = prepared([&source, &target], [now, target_state], &plan, true);
-        let stored = moved_snapshot(context, now, &plan);
-        let opened = opened(&view, stored.clone()).await?;
-        let warnings = lost_by_policy(context, target.name(), target_view.head.policy, &stored, &opened);
+        let mut warnings = Vec::new();
+        // Only this policy can leave values in plain text, so other moves don't pay for decrypting.
+        if is_encrypted && policy == SealingPolicy::Sensitive {
+            let stored = moved_snapshot(context, now, &plan);
+            let opened = opened(&view, stored.clone()).await?;
+            warnings = lost_by_policy(context, target.name(), &stored, &opened);
+        }
         return report(context, &done, warnings);
     }
     let [source, target] = as_holder(context, [source, target]).await?;
@@ -71,16 +76,19 @@ pub(super) async fn run(context: &Context, args: &Mv, to: &StackName) -> Command
 }
 
 /// Refuses a move from an encrypted stack to one that stores values in plain text.
-async fn refuse_plaintext(source: &Stack, target: &Stack) -> Result<(), CliError> {
-    if target.policy().await? != SealingPolicy::Plaintext || source.recipients().await?.of_stack.is_empty() {
+fn refuse_plaintext(source: (&Stack, bool), target: (&Stack, SealingPolicy)) -> Result<(), CliError> {
+    let ((source, is_encrypted), (target, policy)) = (source, target);
+    if policy != SealingPolicy::Plaintext || !is_encrypted {
         return Ok(());
     }
-    let (object, source) = (format!("stack {}", target.name().short()), source.name().short());
+    let (source, target) = (source.name().short(), target.name().short());
     let message = format!("it stores values in plain text, and stack {source} encrypts them");
-    Err(CliError::conflict(object, &message).with_hint(format!(
-        "encrypt it first: `statectl encrypt --stack {}`",
-        quoted(&target.name().short())
-    )))
+    Err(
+        CliError::conflict(format!("stack {target}"), &message).with_hint(format!(
+            "encrypt it first: `statectl encrypt --stack {}`",
+            quoted(&target)
+        )),
+    )
 }
 
 /// The resources that a plan moves, as the source stores them.
@@ -119,14 +127,17 @@ async fn move_locked(
 ) -> Result<(MoveReport, Vec<String>), CliError> {
     let (now, target_state) = (source.state(), target.state());
     let plan = plan(&now, &target_state, args, source.stack().name())?;
-    refuse_plaintext(source.stack(), target.stack()).await?;
+    let (is_encrypted, policy) = (source.is_sealed(), target.policy());
+    refuse_plaintext((source.stack(), is_encrypted), (target.stack(), policy))?;
     let stacks = [source.stack(), target.stack()];
     let mut done = prepared(stacks, [&*now, &*target_state], &plan, false);
     show(context, &done);
-    let stored = moved_snapshot(context, &now, &plan);
-    let opened = source.reveal_snapshot(stored.clone()).await?;
-    let policy = target.stack().policy().await?;
-    let warnings = lost_by_policy(context, target.stack().name(), policy, &stored, &opened);
+    let mut warnings = Vec::new();
+    if is_encrypted && policy == SealingPolicy::Sensitive {
+        let stored = moved_snapshot(context, &now, &plan);
+        let opened = source.reveal_snapshot(stored.clone()).await?;
+        warnings = lost_by_policy(context, target.stack().name(), &stored, &opened);
+    }
     let object = format!("stack {}", source.stack().name().short());
     let question = format!(
         "Move {} from {object} to stack {}?",
