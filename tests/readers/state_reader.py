@@ -401,12 +401,21 @@ class Stack:
         return snapshot
 
     def state_at(self, base):
-        """Returns the state at a base: that of its snapshot, or the empty state if it has none."""
+        """Returns the state at a base: that of its snapshot, or the empty state if it has none. The content may be in
+        another snapshot."""
         if "snapshot" not in base:
-            if base["start"] != "0":
+            if base["start"] != "0" or "content" in base:
                 raise Refused(f"{self.where('head.json')}: a base after slot 0 has no snapshot")
             return State(self.lineage)
-        return State.of_snapshot(self.lineage, self.snapshot(base["snapshot"]), self.where("snapshots"))
+        snapshot = self.snapshot(base["snapshot"])
+        if "content" in base:
+            if snapshot["entries"] or snapshot.get("extensions"):
+                raise Refused(f"{self.where('head.json')}: a base has content in both of its snapshots")
+            content = self.snapshot(base["content"])
+            snapshot = {**snapshot, "entries": content["entries"]}
+            if "extensions" in content:
+                snapshot["extensions"] = content["extensions"]
+        return State.of_snapshot(self.lineage, snapshot, self.where("snapshots"))
 
 
 class Verified:
