@@ -1,6 +1,7 @@
 //! Benchmarks of whole programs: `cargo xtask bench NAME`. Benchmarks of single functions are run by `cargo bench`.
 
 mod cli;
+mod count;
 
 use crate::process::Failure;
 
@@ -8,6 +9,9 @@ use crate::process::Failure;
 pub(crate) fn run(args: &[&str]) -> Result<(), Failure> {
     match args {
         ["cli", rest @ ..] => cli::run(rest),
-        _ => Err(Failure("name a benchmark: `cargo xtask bench cli`".to_owned())),
+        ["count", rest @ ..] => count::run(rest),
+        _ => Err(Failure(
+            "name a benchmark: `cargo xtask bench cli` or `cargo xtask bench count`".to_owned(),
+        )),
     }
 }

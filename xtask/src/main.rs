@@ -80,6 +80,8 @@ fn help() -> String {
 {parts}
   bench cli [--sizes N,N] [--rounds N] [--policies NAME,NAME] [--binary FILE]
             statectl beside Terraform: CPU time, wall time and memory, on a quiet machine
+  bench count [--sessions N,N]
+            requests, rounds, bytes, syncs and allocations of commands, beside their limits
   clients [NAME...] | clients list
             Terraform, OpenTofu, Pulumi and providers for the tests, built from Go modules into a cache folder
   servers start|stop|status [NAME...]

@@ -14,6 +14,7 @@ mod install;
 mod npm;
 
 use std::thread;
+use std::time::Duration;
 
 use home::Home;
 use install::Readiness;
@@ -123,6 +124,11 @@ pub(crate) fn for_tests() -> Result<Running, Failure> {
 
 impl Drop for Running {
     fn drop(&mut self) {
+        for server in &self.started {
+            if let Some(silence) = Home::of(server.name).silence(Duration::from_secs(10)) {
+                eprintln!("warning: {}: {silence}", server.name);
+            }
+        }
         if let Err(failure) = stop(&self.started) {
             eprintln!("warning: {failure}");
         }

@@ -1,8 +1,8 @@
 //! The folder of one server: its data, logs, process ids and port.
 
 use std::fs::{self, File};
-use std::io::ErrorKind;
-use std::net::{TcpListener, TcpStream};
+use std::io::{ErrorKind, Read as _, Write as _};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::thread;
@@ -104,6 +104,23 @@ impl Home {
         Ok(())
     }
 
+    /// Why the running server gives no answer to a client, for a message; `None` if it answers.
+    ///
+    /// A test that failed for lack of an answer can't tell whether its own requests were wrong, or the server hung.
+    pub(crate) fn silence(&self, limit: Duration) -> Option<String> {
+        let failure = ask(self.port("port").ok()?, limit).err()?;
+        let mut text = format!("no answer within {limit:?} ({failure})");
+        for id in self.processes() {
+            let status = fs::read_to_string(format!("/proc/{id}/status")).unwrap_or_default();
+            let told = ["State", "VmRSS", "VmSwap", "Threads"];
+            let lines = status
+                .lines()
+                .filter(|line| told.iter().any(|name| line.starts_with(name)));
+            text += &format!("\n--- process {id}: {}", lines.collect::<Vec<_>>().join(", "));
+        }
+        Some(text + &self.last_words())
+    }
+
     /// Ends the server's processes and removes its folder. Returns whether there was anything to stop.
     pub(crate) fn stop(&self) -> Result<bool, Failure> {
         let owned = |home: &Self| -> Vec<u32> {
@@ -170,6 +187,14 @@ impl Home {
     }
 }
 
+/// Sends a request and waits for the first byte of an answer, whatever it says.
+fn ask(port: u16, limit: Duration) -> std::io::Result<()> {
+    let mut stream = TcpStream::connect_timeout(&SocketAddr::from(([127, 0, 0, 1], port)), limit)?;
+    stream.set_read_timeout(Some(limit))?;
+    stream.write_all(b"GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")?;
+    stream.read_exact(&mut [0])
+}
+
 /// Waits until a port accepts connections.
 pub(crate) fn wait_for_port(port: u16, time_limit: Duration) -> Result<(), Failure> {
     if wait(time_limit, || TcpStream::connect(("127.0.0.1", port)).is_ok()) {
@@ -201,6 +226,8 @@ fn failed(path: &Path, error: &std::io::Error) -> Failure {
 #[cfg(test)]
 mod tests {
     use super::{Home, wait};
+    use std::io::Write as _;
+    use std::net::TcpListener;
     use std::process::Command;
     use std::time::Duration;
 
@@ -224,6 +251,28 @@ mod tests {
         );
         stranger.kill().unwrap();
         stranger.wait().unwrap();
+    }
+
+    #[test]
+    fn server_without_an_answer_is_described() {
+        let home = home("silent");
+        let server = TcpListener::bind("127.0.0.1:0").unwrap();
+        home.write("port", &server.local_addr().unwrap().port().to_string())
+            .unwrap();
+        home.write("run/own.pid", &std::process::id().to_string())
+            .unwrap();
+        let limit = Duration::from_millis(100);
+        let silence = home.silence(limit).unwrap();
+        assert!(silence.starts_with("no answer within 100ms"), "{silence}");
+        assert!(silence.contains("State:"), "{silence}");
+        let answer = std::thread::spawn(move || {
+            for mut client in server.incoming().take(2).flatten() {
+                let _sent = client.write_all(b"HTTP/1.1 200 OK\r\n\r\n");
+            }
+        });
+        assert_eq!(home.silence(Duration::from_secs(10)), None);
+        answer.join().unwrap();
+        home.stop().unwrap();
     }
 
     #[test]

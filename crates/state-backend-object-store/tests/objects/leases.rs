@@ -64,6 +64,30 @@ async fn running_holder_keeps_its_lease_by_renewals() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn check_sends_no_request_while_the_lease_surely_holds() {
+    let Pair {
+        mut anna,
+        mut bert,
+        line,
+        ..
+    } = pair().await;
+    anna.acquire(None).await.unwrap();
+    let (writer, _) = anna.held.clone().unwrap();
+    let before = line.counts().all();
+    for _ in 0..1000 {
+        writer.check_held().await.unwrap();
+    }
+    assert_eq!(line.counts().all(), before);
+    line.pause();
+    wait_for_lock(&mut bert, 200).await.unwrap();
+    line.resume();
+    let before = line.counts().all();
+    let error = writer.check_held().await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Fenced, "{error}");
+    assert!(line.counts().all() > before, "the store was asked");
+}
+
+#[tokio::test(start_paused = true)]
 async fn disconnected_holder_is_fenced_when_it_returns() {
     let Pair {
         mut anna,
