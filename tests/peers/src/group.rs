@@ -9,16 +9,16 @@ use std::sync::{Barrier, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
 /// The log beside which ours is measured.
-pub(crate) const RAW: &str = "raw append, leader and followers";
+pub const RAW: &str = "raw append, leader and followers";
 
 /// A way to make bytes durable that many callers share.
-pub(crate) trait Group: Sync {
+pub trait Group: Sync {
     /// Returns once the bytes are durable. `number` is different in each call.
     fn commit(&self, number: u64, bytes: &[u8]);
 }
 
 /// All ways, each with its name.
-pub(crate) fn all(folder: &Path) -> Vec<(&'static str, Box<dyn Group>)> {
+pub fn all(folder: &Path) -> Vec<(&'static str, Box<dyn Group>)> {
     let sqlite = Mutex::new(Sqlite::create(&folder.join("sqlite")));
     vec![
         (RAW, Box::new(RawLog::create(&folder.join("raw")))),
@@ -29,7 +29,7 @@ pub(crate) fn all(folder: &Path) -> Vec<(&'static str, Box<dyn Group>)> {
 }
 
 /// The time in which each of the callers makes its commits. Starting their threads doesn't count.
-pub(crate) fn measure(group: &dyn Group, callers: usize, commits: usize, size: usize) -> Duration {
+pub fn measure(group: &dyn Group, callers: usize, commits: usize, size: usize) -> Duration {
     static NUMBER: AtomicU64 = AtomicU64::new(0);
     let ready = Barrier::new(callers + 1);
     let call = || {

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use tokio::runtime::{Builder, Runtime};
 
 /// An open update of a stack.
-pub(crate) struct Ours {
+pub struct Ours {
     runtime: Runtime,
     backend: Arc<FsBackend>,
     session: Session,
@@ -19,7 +19,7 @@ pub(crate) struct Ours {
 }
 
 impl Ours {
-    pub(crate) fn create(folder: &Path) -> Self {
+    pub fn create(folder: &Path) -> Self {
         let runtime = Builder::new_current_thread().build().expect("a runtime");
         let backend = Arc::new(FsBackend::create(folder).expect("a store"));
         let stacks = Stacks::new(Arc::clone(&backend) as _, Environment::system(Actor::default()));
@@ -41,7 +41,7 @@ impl Ours {
     }
 
     /// The average size of a commit in bytes.
-    pub(crate) fn bytes_of_a_commit(&mut self) -> usize {
+    pub fn bytes_of_a_commit(&mut self) -> usize {
         const COUNTED: usize = 200;
         let before = self.backend.io_counts();
         self.commit(COUNTED);
@@ -51,7 +51,7 @@ impl Ours {
     }
 
     /// Makes this many commits, one after the other.
-    pub(crate) fn commit(&mut self, commits: usize) {
+    pub fn commit(&mut self, commits: usize) {
         let steps = commits / 2;
         let first = self.next;
         self.next += steps;
@@ -59,7 +59,7 @@ impl Ours {
     }
 
     /// The time in which each of the callers makes this many commits, all at the same time.
-    pub(crate) fn commit_together(&mut self, callers: usize, commits: usize) -> Duration {
+    pub fn commit_together(&mut self, callers: usize, commits: usize) -> Duration {
         let steps = commits / 2;
         let first = self.next;
         self.next += steps * callers;
@@ -78,7 +78,7 @@ impl Ours {
     }
 
     /// Ends the session, so that everything that was committed is closed as a program closes it.
-    pub(crate) fn close(self) {
+    pub fn close(self) {
         self.runtime.block_on(async {
             let finished = self.update.finish(UpdateResult::Succeeded).await;
             finished.expect("the update ends");

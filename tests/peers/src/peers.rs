@@ -1,6 +1,5 @@
 //! Other ways to make bytes durable, for one writer.
 
-use crate::{GROWING, PREALLOCATED};
 use fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode};
 use redb::TableDefinition;
 use rusqlite::Connection;
@@ -9,23 +8,34 @@ use std::fs::{self, File};
 use std::io::{Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
+/// The name of the append to a file that grows.
+pub const GROWING: &str = "raw append, growing file";
+/// The name of the append to a file whose blocks exist.
+pub const PREALLOCATED: &str = "raw append, preallocated file";
+
 /// Size in bytes of the file that is rewritten with each commit.
 const STATE: usize = 1 << 20;
 /// The table of redb.
-pub(crate) const TABLE: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("commits");
+pub const TABLE: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("commits");
 
 /// A way to make bytes durable.
-pub(crate) trait Commit {
+pub trait Commit {
     /// Returns once the bytes are durable.
     fn commit(&mut self, bytes: &[u8]);
 }
 
 /// All ways, each with its name. `most` is the number of bytes that one of them commits in total.
-pub(crate) fn all(folder: &Path, most: usize) -> Vec<(&'static str, Box<dyn Commit>)> {
+pub fn all(folder: &Path, most: usize) -> Vec<(&'static str, Box<dyn Commit>)> {
     vec![
         (GROWING, Box::new(growing(&folder.join("growing")))),
-        (PREALLOCATED, Box::new(preallocated(&folder.join("preallocated"), most))),
-        ("SQLite, WAL, synchronous=FULL", Box::new(Sqlite::create(&folder.join("sqlite")))),
+        (
+            PREALLOCATED,
+            Box::new(preallocated(&folder.join("preallocated"), most)),
+        ),
+        (
+            "SQLite, WAL, synchronous=FULL",
+            Box::new(Sqlite::create(&folder.join("sqlite"))),
+        ),
         ("fjall, SyncData", Box::new(Fjall::create(&folder.join("fjall")))),
         ("redb", Box::new(Redb::create(&folder.join("redb")))),
         ("a file of 1 MiB, rewritten", Box::new(Rewritten::create(folder))),
@@ -33,20 +43,20 @@ pub(crate) fn all(folder: &Path, most: usize) -> Vec<(&'static str, Box<dyn Comm
 }
 
 /// Bytes that are different in each commit.
-pub(crate) struct Bytes {
+pub struct Bytes {
     buffer: Vec<u8>,
     seed: u64,
 }
 
 impl Bytes {
-    pub(crate) fn new(size: usize) -> Self {
+    pub fn new(size: usize) -> Self {
         Self {
             buffer: vec![0; size],
             seed: 0x9E37_79B9_7F4A_7C15,
         }
     }
 
-    pub(crate) fn next(&mut self) -> &[u8] {
+    pub fn next(&mut self) -> &[u8] {
         for part in self.buffer.chunks_mut(8) {
             self.seed ^= self.seed << 13;
             self.seed ^= self.seed >> 7;
@@ -65,7 +75,7 @@ impl Commit for File {
     }
 }
 
-pub(crate) fn growing(path: &Path) -> File {
+pub fn growing(path: &Path) -> File {
     File::create_new(path).expect("a new file")
 }
 
@@ -80,10 +90,10 @@ fn preallocated(path: &Path, most: usize) -> File {
 }
 
 /// One row a transaction.
-pub(crate) struct Sqlite(Connection);
+pub struct Sqlite(Connection);
 
 impl Sqlite {
-    pub(crate) fn create(path: &Path) -> Self {
+    pub fn create(path: &Path) -> Self {
         let connection = Connection::open(path).expect("a database");
         let setup = "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;
             CREATE TABLE commits (number INTEGER PRIMARY KEY, bytes BLOB NOT NULL);";
@@ -101,14 +111,14 @@ impl Commit for Sqlite {
 }
 
 /// One key a commit.
-pub(crate) struct Fjall {
+pub struct Fjall {
     database: Database,
     commits: Keyspace,
     next: u64,
 }
 
 impl Fjall {
-    pub(crate) fn create(path: &Path) -> Self {
+    pub fn create(path: &Path) -> Self {
         let database = Database::builder(path).open().expect("a database");
         let commits = database
             .keyspace("commits", KeyspaceCreateOptions::default)
@@ -121,7 +131,7 @@ impl Fjall {
     }
 
     /// Makes one key durable.
-    pub(crate) fn insert(&self, key: u64, bytes: &[u8]) {
+    pub fn insert(&self, key: u64, bytes: &[u8]) {
         self.commits.insert(key.to_be_bytes(), bytes).expect("an insert");
         self.database.persist(PersistMode::SyncData).expect("a sync");
     }
@@ -135,13 +145,13 @@ impl Commit for Fjall {
 }
 
 /// One key a transaction.
-pub(crate) struct Redb {
+pub struct Redb {
     database: redb::Database,
     next: u64,
 }
 
 impl Redb {
-    pub(crate) fn create(path: &Path) -> Self {
+    pub fn create(path: &Path) -> Self {
         Self {
             database: redb::Database::create(path).expect("a database"),
             next: 0,
@@ -149,7 +159,7 @@ impl Redb {
     }
 
     /// Makes one key durable.
-    pub(crate) fn insert(&self, key: u64, bytes: &[u8]) {
+    pub fn insert(&self, key: u64, bytes: &[u8]) {
         let transaction = self.database.begin_write().expect("a transaction");
         let mut table = transaction.open_table(TABLE).expect("a table");
         table.insert(key, bytes).expect("an insert");

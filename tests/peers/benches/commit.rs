@@ -11,12 +11,9 @@
 //! the median of the rounds, with the range; a ratio is computed in each round. The files lie in the folder for temporary
 //! files: set `TMPDIR` to a folder on the disk to measure.
 
-mod group;
-mod ours;
-mod peers;
-
-use ours::Ours;
-use peers::{Bytes, Commit};
+use state_peers::ours::Ours;
+use state_peers::peers::{Bytes, GROWING, PREALLOCATED};
+use state_peers::{group, peers};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -27,8 +24,6 @@ const COMMITS: usize = 100;
 const GROUPS: [usize; 2] = [8, 64];
 
 const OURS: &str = "ours";
-const GROWING: &str = "raw append, growing file";
-const PREALLOCATED: &str = "raw append, preallocated file";
 
 fn main() {
     let folder = tempfile::tempdir().expect("a folder for temporary files");
@@ -89,7 +84,10 @@ fn together(folder: &Path, ours: &mut Ours, size: usize, callers: usize) {
     println!("\n{callers} callers, microseconds a commit:");
     times.print_each(callers * COMMITS);
     let ratio = times.ratio(group::RAW, OURS);
-    println!("  throughput of ours / {}: {ratio} (at least {limit})", group::RAW);
+    println!(
+        "  throughput of ours / {}: {ratio} (at least {limit})",
+        group::RAW
+    );
 }
 
 /// The times of the rounds of each contender.
