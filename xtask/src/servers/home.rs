@@ -106,16 +106,16 @@ impl Home {
 
     /// Why the running server gives no answer to a client, for a message; `None` if it answers.
     ///
-    /// A test that failed for lack of an answer can't tell whether its own requests were wrong, or the server hung.
+    /// A test that failed for lack of an answer can't say whether its own requests were wrong or the server hung.
     pub(crate) fn silence(&self, limit: Duration) -> Option<String> {
         let failure = ask(self.port("port").ok()?, limit).err()?;
         let mut text = format!("no answer within {limit:?} ({failure})");
         for id in self.processes() {
             let status = fs::read_to_string(format!("/proc/{id}/status")).unwrap_or_default();
-            let told = ["State", "VmRSS", "VmSwap", "Threads"];
+            let shown = ["State", "VmRSS", "VmSwap", "Threads"];
             let lines = status
                 .lines()
-                .filter(|line| told.iter().any(|name| line.starts_with(name)));
+                .filter(|line| shown.iter().any(|name| line.starts_with(name)));
             text += &format!("\n--- process {id}: {}", lines.collect::<Vec<_>>().join(", "));
         }
         Some(text + &self.last_words())
