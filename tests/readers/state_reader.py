@@ -401,21 +401,12 @@ class Stack:
         return snapshot
 
     def state_at(self, base):
-        """Returns the state at a base: that of its snapshot, or the empty state if it has none. The content may be in
-        another snapshot."""
+        """Returns the state at a base: that of its snapshot, or the empty state if it has none."""
         if "snapshot" not in base:
-            if base["start"] != "0" or "content" in base:
+            if base["start"] != "0":
                 raise Refused(f"{self.where('head.json')}: a base after slot 0 has no snapshot")
             return State(self.lineage)
-        snapshot = self.snapshot(base["snapshot"])
-        if "content" in base:
-            if snapshot["entries"] or snapshot.get("extensions"):
-                raise Refused(f"{self.where('head.json')}: a base has content in both of its snapshots")
-            content = self.snapshot(base["content"])
-            snapshot = {**snapshot, "entries": content["entries"]}
-            if "extensions" in content:
-                snapshot["extensions"] = content["extensions"]
-        return State.of_snapshot(self.lineage, snapshot, self.where("snapshots"))
+        return State.of_snapshot(self.lineage, self.snapshot(base["snapshot"]), self.where("snapshots"))
 
 
 class Verified:

@@ -31,7 +31,6 @@ async fn dropped(place: &TestStore) -> (Acquired, Tail, Base) {
     }
     let base = Base {
         snapshot: None,
-        content: None,
         start: end.next,
         chain: end.chain,
     };
@@ -142,7 +141,6 @@ async fn stale_segment_is_collected_and_its_writer_stays_fenced() {
     append(&next, tail, "c\n").await;
     let base = Base {
         snapshot: None,
-        content: None,
         start: end.next,
         chain: end.chain,
     };

@@ -308,7 +308,6 @@ async fn moved(store: &FsBackend) -> (Acquired, Base) {
     let owner = store.acquire(head().lineage, &request("me", None)).await.unwrap();
     let base = Base {
         snapshot: None,
-        content: None,
         start: owner.tail.next,
         chain: owner.tail.chain,
     };

@@ -112,11 +112,6 @@ impl Survey {
         };
         let head = &survey.journal.head;
         let base = head.base().cloned();
-        // A base needs the snapshot with its content, which was stored before the base, for as long as it is used.
-        let kept = head
-            .bases()
-            .filter_map(|(_, base)| Some((base.start, base.content.as_ref()?.object(), None)));
-        survey.needed.extend(kept);
         let mut candidates = vec![survey.tip.floor.beginning.clone(), base];
         for frame in survey.journal.frames().each() {
             for reference in authenticate::rebases(stack.lineage(), frame)? {
@@ -139,10 +134,6 @@ impl Survey {
         // A record after the floor may name a base before the floor. A collection may have deleted the snapshot of such
         // a base.
         candidates.retain(|base| base.start >= floor);
-        let content = candidates
-            .iter()
-            .filter_map(|base| Some((base.start, base.content.as_ref()?.object(), None)));
-        survey.needed.extend(content);
         survey.bases = candidates.into_iter().map(|base| (base.start, base)).collect();
         Ok(survey)
     }
@@ -232,7 +223,6 @@ impl Survey {
         let reference = snapshots::store(writer, Arc::new(snapshot), cut.start).await?;
         Ok(Base {
             snapshot: Some(reference),
-            content: None,
             start: cut.start,
             chain: cut.chain,
         })

@@ -111,7 +111,6 @@ async fn rotate(locked: &LockedStack, provider: &dyn KeyProvider, request: Rekey
     let snapshot = Arc::new(snapshot);
     let base = Base {
         snapshot: Some(snapshots::store(writer, Arc::clone(&snapshot), tail.next).await?),
-        content: None,
         start: tail.next,
         chain: tail.chain,
     };

@@ -233,7 +233,7 @@ fn require_bases(head: &Head, objects: &BTreeMap<ObjectName, Digest>) -> Result<
     let bases = [Some(&head.base), head.rev_base.as_ref(), collected]
         .into_iter()
         .flatten();
-    let named = bases.flat_map(|base| base.snapshots());
+    let named = bases.filter_map(|base| base.snapshot.as_ref());
     let missing = named
         .map(|snapshot| snapshot.object())
         .find(|name| !objects.contains_key(name));

@@ -16,77 +16,14 @@ use state_core::journal::{CheckpointNote, Frame, Record};
 use state_core::mutation::StackOutputs;
 use state_core::sealing::StackKey;
 use state_core::state::LoadedSnapshots;
-use state_core::{
-    Base, Error, Head, Result, Serial, SharedEntry, Snapshot, SnapshotRef, StackName, State, Writer,
-};
+use state_core::{Base, Error, Head, Result, Serial, StackName, State, Writer};
 use std::sync::Arc;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 
 /// A checkpoint is due when the frames since the last started checkpoint have more bytes than this limit, and more
-/// bytes than the base's snapshot. One is due as well when a reader would load more bytes of snapshots that a later one
-/// replaces.
+/// bytes than the base's snapshot.
 const CHECKPOINT_BYTES: u64 = 1 << 20;
-
-/// A checkpoint is due when a reader would load this many snapshots that a later one replaces.
-const REPLACED_SNAPSHOTS: usize = 3;
-
-/// A snapshot to which the state was reset.
-#[derive(Clone, Debug)]
-pub(crate) struct Reset {
-    pub(crate) reference: SnapshotRef,
-    pub(crate) snapshot: Arc<Snapshot>,
-}
-
-impl Reset {
-    /// Whether a snapshot of the present state has exactly the entries and the extensions of this one.
-    fn has_content_of(&self, present: &Snapshot) -> bool {
-        let (stored, present_entries) = (&self.snapshot.entries, &present.entries);
-        // Entries are shared until they change, so comparing their addresses is enough. A false negative only costs a
-        // whole snapshot.
-        let is_same = |(one, other): (&SharedEntry, &SharedEntry)| SharedEntry::ptr_eq(one, other);
-        stored.len() == present_entries.len()
-            && stored.iter().zip(present_entries).all(is_same)
-            && self.snapshot.extensions == present.extensions
-    }
-}
-
-/// The stored snapshots that a replay from the present base loads.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Loads {
-    /// Those of the base, then those to which the frames reset the state.
-    snapshots: Vec<SnapshotRef>,
-    /// How many of them belong to the base.
-    of_base: usize,
-    /// The last reset of this session.
-    last: Option<Reset>,
-}
-
-impl Loads {
-    /// The loads of a replay from this base, which loaded these snapshots in this order.
-    pub(crate) fn of(base: &Base, snapshots: Vec<SnapshotRef>) -> Self {
-        Self {
-            of_base: base.snapshots().count().min(snapshots.len()),
-            snapshots,
-            last: None,
-        }
-    }
-
-    fn add(&mut self, reset: Reset) {
-        self.snapshots.push(reset.reference.clone());
-        self.last = Some(reset);
-    }
-
-    /// Whether a reader loads too much that the last reset replaces.
-    fn are_too_many(&self) -> bool {
-        let Some((_, replaced)) = self.snapshots.split_last() else {
-            return false;
-        };
-        let bytes: u64 = replaced.iter().map(|reference| reference.length).sum();
-        self.snapshots.len() > self.of_base
-            && (bytes > CHECKPOINT_BYTES || replaced.len() >= REPLACED_SNAPSHOTS)
-    }
-}
 
 /// The queue's handle for the background task: sends work to the task and stops it.
 pub(crate) struct Checkpointer {
@@ -94,8 +31,6 @@ pub(crate) struct Checkpointer {
     base: watch::Receiver<Base>,
     /// Total size in bytes of the frames since the last started checkpoint; at first, of the frames since the base.
     journal_bytes: u64,
-    /// What a reader loads for the frames since the last started checkpoint; at first, for those since the base.
-    loads: Loads,
     /// The background task; none after [`Self::stop`].
     running: Option<JoinHandle<()>>,
     head: Arc<SessionHead>,
@@ -112,8 +47,6 @@ enum Task {
     Checkpoint {
         state: Arc<State>,
         start: Tail,
-        /// The last reset before the state; none if there was none since the last checkpoint.
-        reset: Option<Reset>,
         permit: tokio::sync::OwnedSemaphorePermit,
     },
 }
@@ -172,7 +105,6 @@ impl Checkpointer {
         task: CheckpointTask,
         base: Base,
         journal_bytes: u64,
-        loads: Loads,
         unpublished: Option<(Publication, Serial, StackOutputs)>,
     ) -> Self {
         let (tasks, todo) = mpsc::unbounded_channel();
@@ -187,7 +119,6 @@ impl Checkpointer {
             tasks,
             base,
             journal_bytes,
-            loads,
             running,
             head,
             history,
@@ -200,19 +131,10 @@ impl Checkpointer {
         self.base.borrow().clone()
     }
 
-    /// Notes that a frame is durable. `ending` is the record that made a revision, `resets` are the snapshots to which
-    /// the frame resets the state, and `state` is the state after the frame.
-    pub(crate) fn appended(
-        &mut self,
-        frame: &Frame,
-        ending: Option<Record>,
-        resets: Vec<Reset>,
-        state: &State,
-    ) {
+    /// Notes that a frame is durable. `ending` is the record that made a revision, and `state` the state after the
+    /// frame.
+    pub(crate) fn appended(&mut self, frame: &Frame, ending: Option<Record>, state: &State) {
         self.journal_bytes += frame.bytes().len() as u64;
-        for reset in resets {
-            self.loads.add(reset);
-        }
         // Documents are derived from durable frames only: a document written earlier could name a revision that never
         // became durable.
         if let Some(document) = ending.and_then(|record| RevisionDocument::of_record(frame, record)) {
@@ -228,24 +150,8 @@ impl Checkpointer {
         }
     }
 
-    /// Whether a checkpoint of this state is due and none is in progress.
-    pub(crate) fn wants_checkpoint(&self, state: &State) -> bool {
-        self.checkpointing.available_permits() > 0 && (self.is_long() || self.loads_too_much(state))
-    }
-
-    /// Whether a checkpoint of this state is due before the session ends: the next reader would load snapshots that a
-    /// later one replaces. A long journal waits for the next session, because its checkpoint stores a whole snapshot.
-    pub(crate) fn wants_last_checkpoint(&self, state: &State) -> bool {
-        self.checkpointing.available_permits() > 0 && self.loads_too_much(state)
-    }
-
-    /// During an update the present state isn't a revision, and readers of the revision replay from the earlier base
-    /// anyway.
-    fn loads_too_much(&self, state: &State) -> bool {
-        self.loads.are_too_many() && state.update().is_none()
-    }
-
-    fn is_long(&self) -> bool {
+    /// Whether a checkpoint is due and none is in progress.
+    pub(crate) fn wants_checkpoint(&self) -> bool {
         let base = self
             .base
             .borrow()
@@ -254,7 +160,7 @@ impl Checkpointer {
             .map_or(0, |reference| reference.length);
         // The journal must be larger than the snapshot: otherwise checkpoints of a large state would write far more
         // bytes than its mutations.
-        self.journal_bytes > base.max(CHECKPOINT_BYTES)
+        self.journal_bytes > base.max(CHECKPOINT_BYTES) && self.checkpointing.available_permits() > 0
     }
 
     /// Starts a checkpoint of an acknowledged state; `start` is the end of the journal after that state.
@@ -262,14 +168,7 @@ impl Checkpointer {
         // There is one permit: while a checkpoint is being written, another one would repeat most of its work.
         if let Ok(permit) = Arc::clone(&self.checkpointing).try_acquire_owned() {
             self.journal_bytes = 0;
-            let reset = std::mem::take(&mut self.loads).last;
-            let checkpoint = Task::Checkpoint {
-                state,
-                start,
-                reset,
-                permit,
-            };
-            let _ = self.tasks.send(checkpoint).ok();
+            let _ = self.tasks.send(Task::Checkpoint { state, start, permit }).ok();
         }
     }
 
@@ -293,15 +192,10 @@ impl CheckpointTask {
                 Task::Outputs(publication, serial, outputs) => {
                     let _ = self.publish(&publication, serial, &outputs).await.ok();
                 }
-                Task::Checkpoint {
-                    state,
-                    start,
-                    reset,
-                    permit,
-                } => {
+                Task::Checkpoint { state, start, permit } => {
                     // A failed checkpoint changes nothing: the old base stays, and the bytes that make the next
                     // checkpoint due are counted from zero.
-                    if let Ok(made) = self.checkpoint(state, start, reset).await {
+                    if let Ok(made) = self.checkpoint(state, start).await {
                         base.send_replace(made.clone());
                         self.note(made);
                     }
@@ -318,19 +212,14 @@ impl CheckpointTask {
         }
     }
 
-    async fn checkpoint(&self, state: Arc<State>, start: Tail, reset: Option<Reset>) -> Result<Base> {
+    async fn checkpoint(&self, state: Arc<State>, start: Tail) -> Result<Base> {
         let mut snapshot = state.snapshot(&self.name, self.stack.now());
-        let content = reset.filter(|reset| reset.has_content_of(&snapshot));
-        if content.is_some() {
-            (snapshot.entries, snapshot.extensions) = Default::default();
-        }
         // With the continuation (pending operations, open update, moves), replay can start at the snapshot as if it had
         // read the whole journal.
         snapshot.continuation = Some(state.continuation());
         let reference = snapshots::store(&*self.writer, Arc::new(snapshot), start.next).await?;
         let made = Base {
             snapshot: Some(reference),
-            content: content.map(|reset| Box::new(reset.reference)),
             start: start.next,
             chain: start.chain,
         };
@@ -343,14 +232,10 @@ impl CheckpointTask {
             // earlier base until that update has ended.
             head.rev_base = open.then(|| head.rev_base.clone().unwrap_or_else(|| head.base.clone()));
             // A collection may have raised the base since this checkpoint began, and deleted what lies before.
-            let is_collected = made
-                .content
-                .as_ref()
-                .is_some_and(|content| content.slot < head.floor);
-            if made.start < head.base.start || is_collected {
+            if made.start < head.base.start {
                 return Err(Error::conflict(
                     self.stack.object(),
-                    "its history was collected since the checkpoint began",
+                    "its base is later than the checkpoint",
                 ));
             }
             // The pages and the base change in one swap, so that each revision is always in the live journal or on a

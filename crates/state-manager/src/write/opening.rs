@@ -13,7 +13,7 @@ use crate::objects::document::RevisionDocument;
 use crate::read::replay::ReplayResult;
 use crate::read::tip::Tip;
 use crate::read::{open, view};
-use crate::write::checkpointer::{CheckpointTask, Checkpointer, Loads, Publication};
+use crate::write::checkpointer::{CheckpointTask, Checkpointer, Publication};
 use crate::write::locked_stack::{LockedStack, OpenedTip, watermark_at};
 use crate::write::naming;
 use crate::write::parked::ParkedResults;
@@ -124,8 +124,6 @@ struct SessionStart {
     revisions: Vec<RevisionDocument>,
     /// Size in bytes of the journal from the head's base on, which decides when the next checkpoint is due.
     journal_bytes: u64,
-    /// The stored snapshots that were loaded for that journal.
-    loads: Loads,
     /// The stack as it was read under the lock; none for a session that continues another one.
     opened: Option<Tip>,
     /// The outputs of the current revision, if the previous writer left them unpublished.
@@ -148,7 +146,7 @@ impl SessionStart {
             head: Arc::clone(&self.head),
         };
         let base = head.base.clone();
-        let checkpointer = Checkpointer::start(task, base, self.journal_bytes, self.loads, self.unpublished);
+        let checkpointer = Checkpointer::start(task, base, self.journal_bytes, self.unpublished);
         let recovered = self.state.pending().cloned().collect();
         let (publish, published) = watch::channel(Published {
             state: Arc::new(self.state),
@@ -223,7 +221,6 @@ pub(crate) fn continue_under(
         updated: before.updated(),
         revisions: Vec::new(),
         journal_bytes: 0,
-        loads: Loads::default(),
         opened: None,
         unpublished: None,
     };
@@ -276,7 +273,6 @@ async fn check(
             .map(|document| RevisionDocument::clone(document))
             .collect(),
         journal_bytes: replayed.journal_bytes,
-        loads: Loads::of(&journal.head.base, replayed.snapshots.clone()),
         opened: Some(tip.with_head(opened.head.clone())),
         head: Arc::new(SessionHead::new(stack.object(), opened)),
         unpublished,

@@ -93,9 +93,6 @@ impl Queue {
         if let Some(error) = &failure {
             self.refuse_all(&mut intake, error).await;
         }
-        if failure.is_none() && intake.closing.is_some() {
-            failure = self.checkpoint_at_end().await;
-        }
         // The checkpointer stops before the reply: the caller then releases the lock, after which no task may swap the
         // head.
         self.checkpointer.stop().await;
@@ -191,9 +188,7 @@ impl Queue {
             Some(Record::UpdateEnd(end)) => replay::moment(end).clone(),
             _ => self.published.borrow().updated.clone(),
         };
-        let resets = sending.take_resets();
-        self.checkpointer
-            .appended(&frame, ending, resets, sending.state());
+        self.checkpointer.appended(&frame, ending, sending.state());
         let state = Arc::new(sending.state().clone());
         // Order matters: the new state is published before jobs are acknowledged, so that a caller that reads the state
         // after its acknowledgement sees its own change.
@@ -210,11 +205,15 @@ impl Queue {
     /// Returns the frame of a batch. Starts a checkpoint first if one is due, because no append is running at this
     /// point.
     async fn next_frame(&mut self, batch: &Batch) -> Result<Frame> {
-        // The checkpoint stores the published state. This batch isn't durable yet: if its append failed, a base that
-        // contains it would show changes that were never acknowledged.
-        let published = Arc::clone(&self.published.borrow().state);
-        if self.checkpointer.wants_checkpoint(&published) {
-            self.start_checkpoint(published).await?;
+        if self.checkpointer.wants_checkpoint() {
+            // Replay from a base can start only at the beginning of a segment, so the rotation begins a new segment
+            // right after the state of the checkpoint.
+            let before = self.tail;
+            self.tail = self.writer.rotate(before, Nonce::random(&*self.entropy)).await?;
+            // The checkpoint stores the published state. This batch isn't durable yet: if its append failed, a base
+            // that contains it would show changes that were never acknowledged.
+            self.checkpointer
+                .checkpoint(Arc::clone(&self.published.borrow().state), before);
         }
         let nonce = Nonce::random(&*self.entropy);
         let Tail { next, chain } = self.tail;
@@ -227,26 +226,6 @@ impl Queue {
             batch.payload(),
             &chain,
         )
-    }
-
-    /// Starts a checkpoint of the published state. No append may be running.
-    async fn start_checkpoint(&mut self, published: Arc<State>) -> Result<()> {
-        // Replay from a base can start only at the beginning of a segment, so the rotation begins a new segment right
-        // after the state of the checkpoint.
-        let before = self.tail;
-        self.tail = self.writer.rotate(before, Nonce::random(&*self.entropy)).await?;
-        self.checkpointer.checkpoint(published, before);
-        Ok(())
-    }
-
-    /// Starts the checkpoint that is due before the session ends. Returns the failure that stops the queue.
-    async fn checkpoint_at_end(&mut self) -> Option<Arc<Error>> {
-        let published = Arc::clone(&self.published.borrow().state);
-        if !self.checkpointer.wants_last_checkpoint(&published) {
-            return None;
-        }
-        let started = self.start_checkpoint(published).await;
-        started.err().map(|error| self.publish_failure(error))
     }
 
     /// Stops accepting requests, and answers all waiting jobs with the reason of the failure. A waiting close request

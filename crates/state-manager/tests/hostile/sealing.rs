@@ -135,7 +135,7 @@ fn judge_heads(scenario: &Scenario, run: &Run) -> Vec<String> {
         require(head.policy != SealingPolicy::Plaintext, "the policy `plaintext`");
         require(head.lineage == scenario.lineage, "another lineage");
         require(head.client_lock.is_none(), "a client lock");
-        let mut snapshots = head.bases().flat_map(|(_, base)| base.snapshots());
+        let mut snapshots = head.bases().filter_map(|(_, base)| base.snapshot.as_ref());
         require(
             snapshots.all(|snapshot| exists(&snapshot.digest.short())),
             "a base that doesn't exist",

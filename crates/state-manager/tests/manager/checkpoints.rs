@@ -2,8 +2,7 @@
 //! replay. The history and the state that readers see don't change.
 
 use super::*;
-use state_core::{Backend, Base, Json, Properties, RevisionId};
-use state_manager::Retention;
+use state_core::{Backend, Json, Properties};
 
 /// An entry whose outputs have about this many bytes.
 pub(crate) fn heavy(name: &str, bytes: usize) -> Entry {
@@ -138,113 +137,4 @@ fn retention_of_all() -> state_manager::Retention {
     let mut retention = state_manager::Retention::default();
     retention.grace = std::time::Duration::ZERO;
     retention
-}
-
-/// Restores a revision in a session of its own.
-async fn roll_back(stack: &Stack, to: &RevisionId) -> RevisionId {
-    let session = stack.lock("rollback").await.unwrap();
-    let request = UpdateRequest::new(UpdateKind::Rollback);
-    let made = session.rollback(request, to).await.unwrap();
-    session.close().await.unwrap();
-    made
-}
-
-async fn base_of(backend: &MemoryBackend, stack: &Stack) -> Base {
-    backend.read_head(stack.lineage()).await.unwrap().base
-}
-
-/// Two revisions of a state of 1.2 MB, each made by its own session.
-async fn two_heavy_revisions(stack: &Stack) -> [RevisionId; 2] {
-    let mut made = Vec::new();
-    for names in [&["e0", "e1", "e2"][..], &["e3"]] {
-        let session = stack.lock("deploy").await.unwrap();
-        let update = start(&session).await;
-        for name in names {
-            create(&update, heavy(name, 400_000)).await;
-        }
-        made.push(update.finish(UpdateResult::Succeeded).await.unwrap());
-        session.close().await.unwrap();
-    }
-    made.try_into().unwrap()
-}
-
-#[tokio::test]
-async fn large_replaced_state_is_not_loaded_again() {
-    let (backend, stack) = new_stack().await;
-    let [first, second] = two_heavy_revisions(&stack).await;
-    let mut made = vec![first.clone(), second.clone()];
-    for round in 0..4 {
-        let to = [&first, &second][round % 2];
-        made.push(roll_back(&stack, to).await);
-        let base = base_of(&backend, &stack).await;
-        let entries = stack.current().await.unwrap().entries.len();
-        assert_eq!(entries, 3 + round % 2, "rollback {round}");
-        if round > 0 {
-            let content = base.content.expect("the base takes the stored entries");
-            let rest = base.snapshot.unwrap();
-            assert!(
-                content.length > 1_200_000 && rest.length < 2_000,
-                "{content:?} and {rest:?}"
-            );
-        }
-    }
-    for (round, revision) in made.iter().enumerate() {
-        assert_eq!(stack.get(revision).await.unwrap().entries.len(), 3 + round % 2);
-    }
-    let report = stack.verify(true).await.unwrap();
-    assert!(report.report.violations.is_empty());
-}
-
-#[tokio::test]
-async fn small_replaced_states_are_loaded_up_to_a_number() {
-    let (backend, stack) = new_stack().await;
-    let first = deploy(&stack, &["a"]).await;
-    deploy(&stack, &["b"]).await;
-    for _ in 0..3 {
-        roll_back(&stack, &first).await;
-    }
-    assert_eq!(base_of(&backend, &stack).await, Base::empty(stack.lineage()));
-    roll_back(&stack, &first).await;
-    assert!(base_of(&backend, &stack).await.content.is_some());
-    assert_eq!(stack.current().await.unwrap().entries.len(), 1);
-}
-
-#[tokio::test]
-async fn change_after_a_reset_is_part_of_the_checkpoint() {
-    let (backend, stack) = new_stack().await;
-    let [first, second] = two_heavy_revisions(&stack).await;
-    roll_back(&stack, &first).await;
-    let session = stack.lock("both").await.unwrap();
-    session
-        .rollback(UpdateRequest::new(UpdateKind::Rollback), &second)
-        .await
-        .unwrap();
-    let update = start(&session).await;
-    create(&update, heavy("e4", 10)).await;
-    update.finish(UpdateResult::Succeeded).await.unwrap();
-    session.close().await.unwrap();
-    assert_eq!(stack.current().await.unwrap().entries.len(), 5);
-    assert!(stack.verify(true).await.unwrap().report.violations.is_empty());
-    let base = base_of(&backend, &stack).await;
-    assert!(base.start > state_core::Slot::ZERO, "{base:?}");
-}
-
-#[tokio::test]
-async fn collection_keeps_the_content_of_a_base() {
-    let (_, stack) = new_stack().await;
-    let [first, second] = two_heavy_revisions(&stack).await;
-    for to in [&first, &second, &first] {
-        roll_back(&stack, to).await;
-    }
-    deploy(&stack, &["last"]).await;
-    let mut retention = Retention::default();
-    (retention.keep_for, retention.keep_last) = (std::time::Duration::ZERO, 1);
-    retention.grace = std::time::Duration::ZERO;
-    for _ in 0..2 {
-        let session = stack.lock("gc").await.unwrap();
-        session.collect(&retention).await.unwrap();
-        session.close().await.unwrap();
-    }
-    assert_eq!(stack.current().await.unwrap().entries.len(), 4);
-    assert!(stack.verify(true).await.unwrap().report.violations.is_empty());
 }

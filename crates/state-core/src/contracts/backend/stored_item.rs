@@ -29,7 +29,7 @@ impl StoredItemName {
     /// # Errors
     /// `Invalid` for the snapshot of one of the head's bases, and for the wrapped current data key.
     pub fn check_not_referenced(&self, head: &Head) -> Result<()> {
-        for snapshot in head.bases().flat_map(|(_, base)| base.snapshots()) {
+        for snapshot in head.bases().filter_map(|(_, base)| base.snapshot.as_ref()) {
             if *self == Self::Object(snapshot.object()) {
                 return Err(self.refuse_delete("the stack's head refers to it"));
             }

@@ -106,12 +106,10 @@ impl Authenticated<RevisionDocument> {
 }
 
 impl Authenticated<&Base> {
-    /// The snapshots of the base.
-    pub(crate) fn snapshots(&self) -> Vec<Authenticated<SnapshotRef>> {
-        let snapshots = Base::snapshots(self).cloned();
-        snapshots
-            .map(|snapshot| Authenticated::new(snapshot, self.proof()))
-            .collect()
+    /// The snapshot of the base, if it has one.
+    pub(crate) fn snapshot(&self) -> Option<Authenticated<SnapshotRef>> {
+        let snapshot = self.snapshot.clone()?;
+        Some(Authenticated::new(snapshot, self.proof()))
     }
 }
 

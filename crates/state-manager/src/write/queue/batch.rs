@@ -1,14 +1,12 @@
 //! One batch: the records that the queue writes as one frame, and the jobs that wait until this frame is durable.
 
 use crate::objects::snapshots::{check_size, has_long_string};
-use crate::write::checkpointer::Reset;
 use state_core::backend::Tail;
 use state_core::journal::{MAX_PAYLOAD, Record, append_record};
 use state_core::json::Limits;
 use state_core::state::LoadedSnapshots;
 use state_core::verify::{Rule, Violation};
 use state_core::{Base, Digest, Entry, Error, MutationId, Op, Result, RevisionId, State};
-use std::sync::Arc;
 use tokio::sync::oneshot;
 
 /// Maximum number of jobs in one frame.
@@ -144,8 +142,6 @@ pub(crate) struct Batch {
     waiting: Vec<WaitingJob>,
     /// The record that makes a revision, which is the last one of the frame; none if the batch makes no revision.
     ending: Option<Record>,
-    /// The snapshots to which the batch resets the state, in the order of its records.
-    resets: Vec<Reset>,
 }
 
 impl Batch {
@@ -157,7 +153,6 @@ impl Batch {
             jobs: 0,
             waiting: Vec::new(),
             ending: None,
-            resets: Vec::new(),
         }
     }
 
@@ -176,7 +171,6 @@ impl Batch {
                 let mutations = records.iter().filter_map(|p| p.record.mutation()).collect();
                 for Prepared { record, line } in records {
                     append_record(&mut self.payload, &line);
-                    self.resets.extend(reset_by(&record, &job.loaded));
                     if record.ends_frame() {
                         self.ending = Some(record);
                     }
@@ -232,11 +226,6 @@ impl Batch {
     /// Takes the record that makes a revision out of the batch. None if the batch makes no revision.
     pub(crate) fn take_ending(&mut self) -> Option<Record> {
         self.ending.take()
-    }
-
-    /// Takes the snapshots to which the batch resets the state.
-    pub(crate) fn take_resets(&mut self) -> Vec<Reset> {
-        std::mem::take(&mut self.resets)
     }
 
     /// Acknowledges all waiting jobs. Call it when the batch is durable.
@@ -306,18 +295,6 @@ fn prepare(
         job_reply.refused.extend(applied.refused);
     }
     Ok((records, job_reply))
-}
-
-/// The snapshot to which a record resets the state; none for other records.
-fn reset_by(record: &Record, loaded: &LoadedSnapshots) -> Option<Reset> {
-    let Record::ResetBase(reset) = record else {
-        return None;
-    };
-    let snapshot = loaded.get(&reset.snapshot.digest)?;
-    Some(Reset {
-        reference: reset.snapshot.clone(),
-        snapshot: Arc::clone(snapshot),
-    })
 }
 
 /// The name of a record in errors.
