@@ -30,6 +30,7 @@ HEADER, CHAIN, MAC, SECTOR = 64, 32, 16, 512
 MAX_PAYLOAD, MAX_OBJECT, MAX_SEGMENT = 64 << 20, 1 << 30, 8 << 30
 MAX_SNAPSHOT, MAX_LOG = 4 << 30, 33 << 20
 DATA, FENCE = 1, 2
+GUARD, MIN_ZEROS, MIN_FRAME = b"SJF1\x01\x01\x01", 8, HEADER + CHAIN
 SEGMENT = re.compile(r"([0-9]{20})-(0|[1-9][0-9]*)\.log")
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
@@ -111,6 +112,14 @@ def has_header_after(data, at):
     return False
 
 
+def guard_after(end):
+    """Returns the guard that follows a frame with this end."""
+    if 0 < end % SECTOR < MIN_ZEROS:
+        return GUARD
+    before = SECTOR - end % SECTOR
+    return GUARD[:before] if before < MIN_ZEROS else b""
+
+
 def is_torn(data, at):
     """Returns whether an interrupted write explains the bytes from this offset on, so that the journal ends here."""
     if at == 0 or has_header_after(data, at):
@@ -120,12 +129,35 @@ def is_torn(data, at):
     is_short = len(rest) < HEADER or (not header.problem and len(rest) < header.total)
     if is_short and b"SJF1".startswith(rest[:4]):
         return True
-    if not any(rest):
-        return True
-    end_of_frame = min(len(data), at + header.total)
-    for sector in range(at // SECTOR, -(-end_of_frame // SECTOR)):
-        begin, end = max(at, sector * SECTOR), min(len(data), (sector + 1) * SECTOR)
-        if min(end, end_of_frame) - begin >= 8 and not any(data[begin:end]):
+    written = rest.rstrip(b"\0")
+    return (guard_after(at).startswith(written) or is_prefix(rest, written, header)
+            or has_lost_sector(data, at, header))
+
+
+def has_unwritten_mac(data, at, frame):
+    """Returns whether only the end of the MAC of this frame was lost, which the frame's digest doesn't cover."""
+    return (at > 0 and frame.is_tagged and not data[at + frame.total - 1]
+            and not has_header_after(data, at) and has_lost_sector(data, at, frame))
+
+
+def is_prefix(rest, written, header):
+    """Returns whether only the first bytes of a data frame were written into preallocated space."""
+    if header.problem and len(written) >= HEADER:
+        return False
+    total = MIN_FRAME if header.problem else header.total
+    return (written[:len(GUARD)] == GUARD[:len(written)]
+            and len(written) + MIN_ZEROS <= total <= len(rest) - MIN_ZEROS)
+
+
+def has_lost_sector(data, at, header):
+    """Returns whether a sector of the frame at this offset reads as zeros."""
+    end = at + max(header.total, MIN_FRAME)
+    guard = guard_after(at) if 0 < at % SECTOR < MIN_ZEROS else b""
+    start = at + len(guard) if guard and data[at:at + len(guard)] == guard else at
+    known_end = min(len(data), end + (len(GUARD) if 0 < end % SECTOR < MIN_ZEROS else 0))
+    for sector in range(at // SECTOR, -(-min(end, len(data)) // SECTOR)):
+        begin, sector_end = max(start, sector * SECTOR), min(len(data), (sector + 1) * SECTOR)
+        if min(sector_end, known_end) - begin >= MIN_ZEROS and not any(data[begin:sector_end]):
             return True
     return False
 
@@ -173,6 +205,8 @@ class Segment:
                 if end is None and not self.is_adopted and is_torn(data, at):
                     break
                 raise Refused(f"{self.where}: byte {at}: {frame}")
+            if end is None and not self.is_adopted and has_unwritten_mac(data, at, frame):
+                break
             self._check(frame, at, len(frames))
             frames.append(frame)
             at, chain = at + frame.total, frame.chain
@@ -401,12 +435,21 @@ class Stack:
         return snapshot
 
     def state_at(self, base):
-        """Returns the state at a base: that of its snapshot, or the empty state if it has none."""
+        """Returns the state at a base: that of its snapshot, or the empty state if it has none. The content may be in
+        another snapshot."""
         if "snapshot" not in base:
-            if base["start"] != "0":
+            if base["start"] != "0" or "content" in base:
                 raise Refused(f"{self.where('head.json')}: a base after slot 0 has no snapshot")
             return State(self.lineage)
-        return State.of_snapshot(self.lineage, self.snapshot(base["snapshot"]), self.where("snapshots"))
+        snapshot = self.snapshot(base["snapshot"])
+        if "content" in base:
+            if snapshot["entries"] or snapshot.get("extensions"):
+                raise Refused(f"{self.where('head.json')}: a base has content in both of its snapshots")
+            content = self.snapshot(base["content"])
+            snapshot = {**snapshot, "entries": content["entries"]}
+            if "extensions" in content:
+                snapshot["extensions"] = content["extensions"]
+        return State.of_snapshot(self.lineage, snapshot, self.where("snapshots"))
 
 
 class Verified:

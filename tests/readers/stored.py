@@ -99,7 +99,7 @@ SHAPES = {
         "collection=COLLECTION compactions=[COMPACTION] closed=bool watermark=WATERMARK closed-state=CLOSEDSTATE copied-from=text "
         "tag=digest",
     ),
-    "BASE": ("start=number chain=digest", "snapshot=SNAPSHOTREF"),
+    "BASE": ("start=number chain=digest", "snapshot=SNAPSHOTREF content=SNAPSHOTREF"),
     "HISTORY": ("", "index=INDEX pages=[PAGE]"),
     "INDEX": ("first=number pages=number digest=digest length=number", ""),
     "HISTORYINDEX": ("nonce=uuid pages=[PAGE]", ""),

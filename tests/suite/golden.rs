@@ -6,7 +6,7 @@
 use state_core::head::SealingPolicy;
 use state_core::testkit::clock::{ManualClock, SeededEntropy};
 use state_core::{Address, Dependency, Entry, Error, Json, Properties, StackName, UpdateKind, UpdateResult};
-use state_formats::{ReadOptions, StateFormat, Terraform};
+use state_formats::{Formats, ReadOptions, StateFormat, Terraform};
 use state_manager::{Actor, Environment, Intent, Stack, Stacks, UpdateRequest};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -59,7 +59,7 @@ async fn store_of_format_2_stays_readable_and_writable() {
     );
     let imported = stack.get(&revisions[0]).await.unwrap();
     let shop = fs::read(here(SHOP)).unwrap();
-    assert_eq!(Terraform.write(&imported).unwrap(), shop);
+    assert_eq!(Formats::standard().export(&imported, &Terraform).unwrap(), shop);
     assert_eq!(stack.tip().await.unwrap().state.pending().count(), 1);
 
     let session = stack.lock("continue").await.unwrap();
@@ -136,7 +136,7 @@ async fn import(stack: &Stack) {
     let shop = fs::read(here(SHOP)).unwrap();
     let environment = environment(1);
     let options = ReadOptions::new(&*environment.clock);
-    let imported = Terraform.read(shop, &options).unwrap();
+    let imported = Terraform.read(shop.into(), &options).unwrap();
     let foreign = imported
         .foreign
         .map(|foreign| (foreign.system.to_string(), foreign.serial));

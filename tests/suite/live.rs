@@ -10,6 +10,7 @@ mod long;
 mod proxy;
 mod refusals;
 mod requests;
+mod salvage;
 mod takeover;
 mod untrusted;
 

@@ -233,16 +233,11 @@ fn python_reader_ends_the_journal_at_a_torn_frame() {
         return;
     }
     let folder = tempfile::tempdir().expect("a folder");
-    block_on(histories::crashed(folder.path())).expect("a store");
+    block_on(histories::crashed(folder.path(), 2_000)).expect("a store");
     let before = expected(folder.path(), workload::STACK);
     assert_eq!(listed(folder.path(), workload::STACK), before);
 
-    let is_segment = |path: &Path| path.extension().is_some_and(|extension| extension == "log");
-    let segments = files(folder.path())
-        .into_iter()
-        .filter(|(path, _)| is_segment(path));
-    let (path, bytes) = segments.max().expect("a segment");
-    let target = folder.path().join(path);
+    let (target, bytes) = last_segment(folder.path());
     // Tear the last frame in two ways: truncate it, and fill its last sectors with zeros as if they were never written.
     let cut = &bytes[..bytes.len() - 20];
     let mut unwritten = bytes.clone();
@@ -259,6 +254,76 @@ fn python_reader_ends_the_journal_at_a_torn_frame() {
     damaged[last] ^= 1;
     put(&target, &damaged);
     refused(folder.path(), workload::STACK, DAMAGED, "chain");
+}
+
+#[test]
+fn python_reader_follows_the_rule_of_preallocated_space() {
+    if !has_python() {
+        return;
+    }
+    // The last frame ends three bytes after the start of a sector, so that a guard must follow it.
+    const OVER: usize = 3;
+    let (mut folder, mut size) = (tempfile::tempdir().expect("a folder"), 2_000);
+    let (target, bytes) = loop {
+        block_on(histories::crashed(folder.path(), size)).expect("a store");
+        let (target, bytes) = last_segment(folder.path());
+        if bytes.len() % 512 == OVER {
+            break (target, bytes);
+        }
+        size += 512 - (bytes.len() - OVER) % 512;
+        folder = tempfile::tempdir().expect("a folder");
+    };
+    let store = folder.path();
+    let before = expected(store, workload::STACK);
+    let preallocated = |frames: &[u8], guard: &[u8]| {
+        let mut file = [frames, guard].concat();
+        file.resize(bytes.len() + 4096, 0);
+        put(&target, &file);
+    };
+    for guard in [&GUARD[..], b""] {
+        preallocated(&bytes, guard);
+        assert_eq!(listed(store, workload::STACK), before);
+        assert_eq!(expected(store, workload::STACK), before);
+    }
+    // The last sector was lost, or the append was cut: in the payload, in the chain, and within the header.
+    let start = bytes
+        .windows(4)
+        .rposition(|bytes| bytes == b"SJF1")
+        .expect("a frame");
+    let cuts = [
+        bytes.len() - OVER,
+        bytes.len() - 600,
+        bytes.len() - 20,
+        start + 30,
+        start + 3,
+    ];
+    for cut in cuts {
+        preallocated(&bytes[..cut], b"");
+        let after = listed(store, workload::STACK);
+        assert_eq!(after, expected(store, workload::STACK), "{cut}");
+        assert_ne!(after, before, "the last record must be missing");
+    }
+    // With the guard after them, the zeros are damage.
+    let damaged = [&bytes[..bytes.len() - OVER], &[0; OVER]].concat();
+    preallocated(&damaged, GUARD);
+    refused(store, workload::STACK, DAMAGED, "chain");
+}
+
+/// The first bytes of every data frame.
+const GUARD: &[u8; 7] = b"SJF1\x01\x01\x01";
+
+/// Returns the last segment of the only stack: its path and its frames, without the guard after the last one.
+fn last_segment(store: &Path) -> (PathBuf, Vec<u8>) {
+    let is_segment = |path: &Path| path.extension().is_some_and(|extension| extension == "log");
+    let segments = files(store).into_iter().filter(|(path, _)| is_segment(path));
+    let (path, mut bytes) = segments.max().expect("a segment");
+    let guard = (1..=GUARD.len()).rev().find(|length| {
+        let end = (bytes.len() - length) % 512;
+        let is_due = *length == GUARD.len() && (1..8).contains(&end) || end + length == 512;
+        is_due && bytes.ends_with(&GUARD[..*length])
+    });
+    bytes.truncate(bytes.len() - guard.unwrap_or_default());
+    (store.join(path), bytes)
 }
 
 #[test]

@@ -3,8 +3,9 @@
 //! A budget is in seconds, on two cores, with an empty target folder and all dependencies downloaded. The first step
 //! that needs a dependency pays for building it: `clippy` for its metadata, `test` for its code. With a warm target
 //! folder a run takes about half of the time. Machines differ, and one machine differs between runs: whole runs of
-//! neighbouring commits took 28 to 55 minutes. A budget is about a sixth above the slowest time seen, so that it catches a step
-//! that hangs or has grown, and doesn't fail a run because of a slow machine. A step that exceeds its budget fails the run after the remaining
+//! neighbouring commits took 28 to 55 minutes, and on the slowest machine seen the build of the tests alone took 19 instead of 10.
+//! A budget is above the slowest time seen, so that it catches a step that hangs or has grown, and doesn't fail a run because
+//! of a slow machine. A step that exceeds its budget fails the run after the remaining
 //! steps have run. Then make the step faster, or move its slow part to `cargo xtask nightly`.
 
 use std::time::Duration;
@@ -16,7 +17,7 @@ use crate::{docs, layers, shape, steps};
 /// Upper limit of the sum of all budgets. The service that runs `.ci/run` stops it after 90 minutes, and on a bare machine
 /// the tools are installed first.
 #[cfg(test)]
-const LIMIT: Duration = Duration::from_secs(70 * 60);
+const LIMIT: Duration = Duration::from_secs(80 * 60);
 
 /// A check, which can also be run alone: `cargo xtask <name>`.
 pub(crate) struct Step {
@@ -50,13 +51,13 @@ pub(crate) static STEPS: [Step; 9] = [
     Step {
         name: "clippy",
         about: "no lint fires, with all features",
-        budget: 250,
+        budget: 420,
         run: |_| steps::clippy(),
     },
     Step {
         name: "doc",
         about: "the documentation builds without a warning",
-        budget: 80,
+        budget: 150,
         run: |_| steps::doc(),
     },
     Step {
@@ -68,19 +69,19 @@ pub(crate) static STEPS: [Step; 9] = [
     Step {
         name: "deny",
         about: "licences, banned crates, sources, and known vulnerabilities if a database can be had",
-        budget: 30,
+        budget: 60,
         run: |_| steps::deny(),
     },
     Step {
         name: "features",
         about: "crates build without their features",
-        budget: 240,
+        budget: 420,
         run: |_| steps::features(),
     },
     Step {
         name: "test",
         about: "every test of the workspace, with object stores on loopback",
-        budget: 3_300,
+        budget: 3_600,
         run: steps::test,
     },
 ];

@@ -21,6 +21,12 @@ pub fn backend_type() -> Result<BackendType> {
             "seconds to wait for another process that is changing the same stack or a stack name",
         )
         .with_default(FieldValue::Integer(lock_timeout)),
+        FieldType::new(
+            "group-writable",
+            FieldKind::Boolean,
+            "let the members of the folder's group use a store that is created",
+        )
+        .with_default(FieldValue::Boolean(false)),
     ];
     BackendType::new(
         "file",
@@ -44,8 +50,10 @@ fn open(request: OpenRequest) -> Result<Arc<dyn Backend>> {
     let lock_timeout = configuration.integer("lock-timeout").unwrap_or_default();
     let lock_timeout = u64::try_from(lock_timeout)
         .map_err(|_| invalid("`lock-timeout` must be a number of seconds, 0 or more"))?;
+    let is_group_writable = configuration.boolean("group-writable").unwrap_or_default();
     let store = match opening {
         Opening::Existing => FsBackend::open(path)?,
+        Opening::Create if is_group_writable => FsBackend::create_for_group(path)?,
         Opening::Create => FsBackend::create(path)?,
     };
     Ok(Arc::new(

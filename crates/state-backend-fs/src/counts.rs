@@ -16,6 +16,11 @@ pub struct IoCounts {
     pub bytes: u64,
     /// Number of calls of fsync and fdatasync, on files and on folders.
     pub fsyncs: u64,
+    /// Number of times that a session wrote and synced space ahead of the end of its journal. The other fields don't count
+    /// these calls, because no commit waits for them.
+    pub reserves: u64,
+    /// Number of bytes that were written to preallocate space and to guard its start.
+    pub reserved: u64,
 }
 
 /// A system call that changes the disk.
@@ -25,6 +30,12 @@ pub(crate) enum Call {
     Write(usize),
     /// Syncs a file to the disk.
     Sync,
+    /// Writes this number of zeros ahead of the end of the journal.
+    Reserve(usize),
+    /// Syncs the zeros ahead of the end of the journal.
+    SyncReserve,
+    /// Cuts the space ahead of the end of the journal off, or extends it without writing.
+    SetLength,
     /// Syncs a folder's names to the disk.
     SyncFolder,
     /// Creates a folder below another one.
@@ -43,6 +54,8 @@ pub(crate) struct Meter {
     writes: AtomicU64,
     bytes: AtomicU64,
     fsyncs: AtomicU64,
+    reserves: AtomicU64,
+    reserved: AtomicU64,
     #[cfg(test)]
     pub(crate) faults: crate::tests::faults::Faults,
 }
@@ -63,7 +76,13 @@ impl Meter {
             Call::Sync | Call::SyncFolder => {
                 self.fsyncs.fetch_add(1, Ordering::Relaxed);
             }
-            Call::MakeFolder | Call::Stage | Call::Move | Call::Remove => {}
+            Call::Reserve(bytes) => {
+                self.reserved.fetch_add(bytes as u64, Ordering::Relaxed);
+            }
+            Call::SyncReserve => {
+                self.reserves.fetch_add(1, Ordering::Relaxed);
+            }
+            Call::SetLength | Call::MakeFolder | Call::Stage | Call::Move | Call::Remove => {}
         }
         #[cfg(test)]
         return self.faults.run(call, object, || run().map_err(Into::into));
@@ -80,6 +99,8 @@ impl Meter {
             writes: self.writes.load(Ordering::Relaxed),
             bytes: self.bytes.load(Ordering::Relaxed),
             fsyncs: self.fsyncs.load(Ordering::Relaxed),
+            reserves: self.reserves.load(Ordering::Relaxed),
+            reserved: self.reserved.load(Ordering::Relaxed),
         }
     }
 }

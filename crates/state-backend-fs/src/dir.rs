@@ -3,7 +3,7 @@
 
 use crate::counts::{Call, Meter};
 use crate::error::{WriteError, read_failed, unexpected_type};
-use crate::files::{Access, FileHandle, FileKind, FileSystem, Folder, SyncScope};
+use crate::files::{Access, FileHandle, FileKind, FileSystem, Folder, Sharing, Status, SyncScope};
 use crate::staged::StagedFile;
 use bytes::Bytes;
 use rustix::io::Errno;
@@ -18,6 +18,7 @@ pub(crate) struct Dir {
     folder: Arc<dyn Folder>,
     path: Arc<str>,
     meter: Arc<Meter>,
+    sharing: Sharing,
 }
 
 impl Dir {
@@ -29,6 +30,7 @@ impl Dir {
                 folder,
                 path: shown.into(),
                 meter,
+                sharing: Sharing::Owner,
             }),
             Err(error) if errno(&error) == Some(Errno::NOENT) => Err(Error::not_found(shown)),
             Err(error) => Err(read_failed(&shown, error)),
@@ -36,7 +38,7 @@ impl Dir {
     }
 
     /// Creates a store's root and the missing folders above it, and makes each durable in its parent.
-    pub(crate) fn make_root(files: &dyn FileSystem, path: &Path) -> Result<()> {
+    pub(crate) fn make_root(files: &dyn FileSystem, path: &Path, sharing: Sharing) -> Result<()> {
         let shown = path.display().to_string();
         let not_applied = |e| Error::from(WriteError::not_applied(&shown, e));
         let path = std::path::absolute(path).map_err(not_applied)?;
@@ -45,7 +47,7 @@ impl Dir {
         for path in paths {
             let made = !files.exists(path);
             if made {
-                match files.make_folder(path) {
+                match files.make_folder(path, sharing) {
                     Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
                         return Err(not_applied(error));
                     }
@@ -61,6 +63,16 @@ impl Dir {
             }
         }
         Ok(())
+    }
+
+    /// Sets the users who may use what is created in this folder and below from now on.
+    pub(crate) fn share(&mut self, sharing: Sharing) {
+        self.sharing = sharing;
+    }
+
+    /// The users who may use what is created in this folder.
+    pub(crate) const fn sharing(&self) -> Sharing {
+        self.sharing
     }
 
     /// The path of the folder, for messages.
@@ -95,6 +107,7 @@ impl Dir {
                 folder,
                 path: self.object(name).into(),
                 meter: Arc::clone(&self.meter),
+                sharing: self.sharing,
             })),
             Err(error) => match errno(&error) {
                 Some(Errno::NOENT) => Ok(None),
@@ -116,7 +129,7 @@ impl Dir {
         let child = self.child(name)?;
         if made {
             // The umask may have removed permission bits of the owner.
-            let restricted = child.folder.restrict();
+            let restricted = child.folder.restrict(self.sharing);
             restricted.map_err(|e| WriteError::not_applied(&object, e))?;
             child.sync()?;
         }
@@ -130,6 +143,11 @@ impl Dir {
     ///
     /// Returns at once even if the name belongs to a pipe, and refuses everything but a regular file.
     pub(crate) fn open(&self, name: &str, access: Access) -> Result<Option<FileHandle>> {
+        Ok(self.open_measured(name, access)?.map(|(file, _)| file))
+    }
+
+    /// Like [`Self::open`]; also returns the length of the file.
+    fn open_measured(&self, name: &str, access: Access) -> Result<Option<(FileHandle, u64)>> {
         let failed = |error| read_failed(&self.object(name), error);
         let file = match self.folder.open(name, access) {
             Ok(file) => file,
@@ -143,8 +161,9 @@ impl Dir {
                 };
             }
         };
-        if file.status().map_err(failed)?.kind == FileKind::Regular {
-            Ok(Some(file))
+        let status = file.status().map_err(failed)?;
+        if status.kind == FileKind::Regular {
+            Ok(Some((file, status.length)))
         } else {
             Err(unexpected_type(&self.object(name), "not a regular file"))
         }
@@ -162,12 +181,11 @@ impl Dir {
         cap: u64,
         examine: impl FnOnce(&FileHandle, u64) -> Result<()>,
     ) -> Result<Option<(Bytes, FileHandle)>> {
-        let Some(file) = self.open(name, Access::Read)? else {
+        let Some((file, length)) = self.open_measured(name, Access::Read)? else {
             return Ok(None);
         };
         let object = self.object(name);
         let failed = |e| read_failed(&object, e);
-        let length = file.status().map_err(failed)?.length;
         if length <= cap {
             examine(&file, length)?;
         }
@@ -178,7 +196,8 @@ impl Dir {
                 .try_reserve_exact(wanted.saturating_add(1))
                 .map_err(|_| failed(Errno::NOMEM.into()))?;
             // One byte more than the limit, because the file may grow between `status` and `read`.
-            file.read(cap.saturating_add(1), &mut bytes).map_err(failed)?;
+            file.read_short(wanted, cap.saturating_add(1), &mut bytes)
+                .map_err(failed)?;
         }
         if length > cap || bytes.len() as u64 > cap {
             let reason = format!("it is larger than the limit of {cap} bytes");
@@ -257,8 +276,13 @@ impl Dir {
 
     /// Returns the length of a file in bytes; `None` if it doesn't exist.
     pub(crate) fn length(&self, name: &str) -> Result<Option<u64>> {
+        Ok(self.status(name)?.map(|status| status.length))
+    }
+
+    /// Returns the status of a child; `None` if it doesn't exist.
+    pub(crate) fn status(&self, name: &str) -> Result<Option<Status>> {
         match self.folder.status(name) {
-            Ok(status) => Ok(Some(status.length)),
+            Ok(status) => Ok(Some(status)),
             Err(error) if errno(&error) == Some(Errno::NOENT) => Ok(None),
             Err(error) => Err(read_failed(&self.object(name), error)),
         }

@@ -3,6 +3,8 @@
 use rustix::io::Errno;
 use state_core::Error;
 use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 
 /// A failed write, and whether the file handle that made it may still be used.
 #[derive(Debug)]
@@ -107,12 +109,34 @@ fn denied(source: &io::Error) -> bool {
 pub(crate) fn read_failed(object: &str, source: impl Into<io::Error>) -> Error {
     let source = source.into();
     if denied(&source) {
+        let source = match owner_of(Path::new(object)) {
+            Some(owner) => format!("{source}: {owner}").into(),
+            None => source.into(),
+        };
         return Error::Denied {
             object: object.to_owned(),
-            source: source.into(),
+            source,
         };
     }
     Error::unavailable(object, source)
+}
+
+/// Names the owner of a file or of the nearest folder around it that can be examined. In a store that several users share, or that
+/// root once wrote to, some files belong to another user.
+fn owner_of(path: &Path) -> Option<String> {
+    let (path, status) = path
+        .ancestors()
+        .find_map(|path| Some((path, std::fs::symlink_metadata(path).ok()?)))?;
+    let name = match status.uid() {
+        0 => "root".to_owned(),
+        uid => format!("user {uid}"),
+    };
+    let mode = status.mode() & 0o7777;
+    let gid = status.gid();
+    Some(format!(
+        "{} belongs to {name} and group {gid}, with mode {mode:04o}",
+        path.display()
+    ))
 }
 
 /// Returns the error for a file of an unexpected type, such as a symbolic link in place of a folder.
@@ -127,6 +151,23 @@ pub(crate) fn unexpected_type(object: &str, what: &str) -> Error {
 mod tests {
     use super::{Errno, WriteError};
     use state_core::ErrorKind;
+    use std::os::unix::fs::MetadataExt;
+
+    #[test]
+    fn denied_access_names_the_owner() {
+        let folder = tempfile::tempdir().unwrap();
+        let missing = folder.path().join("stacks/head.json");
+        let error = super::read_failed(&missing.display().to_string(), Errno::ACCESS);
+        let source = std::error::Error::source(&error).unwrap().to_string();
+        let status = std::fs::metadata(folder.path()).unwrap();
+        let owner = match status.uid() {
+            0 => "root".to_owned(),
+            uid => format!("user {uid}"),
+        };
+        let expected = format!("{} belongs to {owner} and group", folder.path().display());
+        let mode = format!("with mode {:04o}", status.mode() & 0o7777);
+        assert!(source.contains(&expected) && source.ends_with(&mode), "{source}");
+    }
 
     #[test]
     fn append_is_not_applied_only_if_refused_before_any_byte() {

@@ -13,6 +13,7 @@ use std::fs::TryLockError;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// An open file, behind the trait that tests replace.
 pub(crate) type FileHandle = Box<dyn StoredFile>;
@@ -25,8 +26,8 @@ pub(crate) trait FileSystem: fmt::Debug + Send + Sync {
     /// Returns whether the path exists.
     fn exists(&self, path: &Path) -> bool;
 
-    /// Creates a folder that only its owner may use, whatever the umask is.
-    fn make_folder(&self, path: &Path) -> io::Result<()>;
+    /// Creates a folder that only these users may use, whatever the umask is.
+    fn make_folder(&self, path: &Path, sharing: Sharing) -> io::Result<()>;
 }
 
 /// An open folder. Names are those of its direct children; no symbolic link is followed.
@@ -59,14 +60,14 @@ pub(crate) trait Folder: fmt::Debug + Send + Sync {
     /// Returns all names that are valid UTF-8, without `.` and `..`, in any order. The store creates no other names.
     fn entries(&self) -> io::Result<Vec<String>>;
 
-    /// Returns type and length of a child (`fstatat`).
+    /// Returns type, length, age and identity of a child (`fstatat`).
     fn status(&self, name: &str) -> io::Result<Status>;
 
     /// Makes the names in the folder durable (`fsync`; `F_FULLFSYNC` on Apple's systems).
     fn sync(&self) -> io::Result<()>;
 
-    /// Restricts the folder to its owner, whatever the umask is.
-    fn restrict(&self) -> io::Result<()>;
+    /// Restricts the folder to these users, whatever the umask is.
+    fn restrict(&self, sharing: Sharing) -> io::Result<()>;
 
     /// Returns the permission bits of the folder.
     fn permissions(&self) -> io::Result<u32>;
@@ -77,7 +78,7 @@ pub(crate) trait Folder: fmt::Debug + Send + Sync {
 
 /// An open file. Dropping the handle closes the file and frees its lock.
 pub(crate) trait StoredFile: fmt::Debug + Send + Sync {
-    /// Returns type, length and identity of the file.
+    /// Returns type, length, age and identity of the file.
     fn status(&self) -> io::Result<Status>;
 
     /// Reads from the beginning to the end of the file, at most `limit` bytes, and appends them to `bytes`.
@@ -92,8 +93,11 @@ pub(crate) trait StoredFile: fmt::Debug + Send + Sync {
     /// Cuts or extends the file (`ftruncate`).
     fn set_length(&self, length: u64) -> io::Result<()>;
 
-    /// Restricts the file to its owner, whatever the umask is.
-    fn restrict(&self) -> io::Result<()>;
+    /// Allocates space for the first bytes of the file, which then read as zeros (`posix_fallocate`).
+    fn allocate(&self, length: u64) -> io::Result<()>;
+
+    /// Restricts the file to these users, whatever the umask is.
+    fn restrict(&self, sharing: Sharing) -> io::Result<()>;
 
     /// Makes the written content durable, to the extent of `scope`.
     fn sync(&self, scope: SyncScope) -> io::Result<()>;
@@ -105,7 +109,26 @@ pub(crate) trait StoredFile: fmt::Debug + Send + Sync {
     fn unlock(&self) -> io::Result<()>;
 }
 
+/// Files of up to this length are read with one call.
+const SHORT: usize = 16 << 10;
+
 impl dyn StoredFile {
+    /// Like [`StoredFile::read`], and reads a short file of the expected length with one call: a read that ends there shows the
+    /// end of the file. `bytes` is empty before.
+    pub(crate) fn read_short(&self, expected: usize, limit: u64, bytes: &mut Vec<u8>) -> io::Result<()> {
+        if expected < SHORT {
+            bytes.resize(expected + 1, 0);
+            let read = self.read_at(bytes, 0);
+            bytes.truncate(*read.as_ref().unwrap_or(&0));
+            match read {
+                Ok(length) if length == expected => return Ok(()),
+                Err(error) if error.kind() != io::ErrorKind::Interrupted => return Err(error),
+                _ => bytes.clear(),
+            }
+        }
+        self.read(limit, bytes)
+    }
+
     /// Writes all of the bytes, with as many calls as needed.
     pub(crate) fn write_all_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
         let mut written = 0;
@@ -119,6 +142,16 @@ impl dyn StoredFile {
         }
         Ok(())
     }
+}
+
+/// The users who may use the files and folders of a store.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Sharing {
+    /// Only the owner of the files may use them.
+    #[default]
+    Owner,
+    /// The owner and the members of the group may use the files. New files have the group of the folder.
+    Group,
 }
 
 /// How a file is opened.
@@ -152,12 +185,14 @@ pub(crate) enum Lock {
     Exclusive,
 }
 
-/// Type, length and identity of a file.
+/// Type, length, age and identity of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Status {
     pub(crate) kind: FileKind,
     /// The length of the file in bytes.
     pub(crate) length: u64,
+    /// Time of the last change of the content, since 1970 by the clock of the file system.
+    pub(crate) modified: Duration,
     /// Device and inode number: equal for two names of the same file.
     pub(crate) id: (u64, u64),
 }

@@ -16,6 +16,12 @@ pub(crate) const HEAD: &str = "head.json";
 pub(crate) const HEAD_LOCK: &str = "head.lock";
 pub(crate) const JOURNAL: &str = "journal";
 
+/// The beginning of the names of temporary files, which readers ignore.
+pub(crate) const TEMPORARY: &str = ".tmp-";
+
+/// The file whose space is freed before data is deleted on a full disk.
+pub(crate) const RESERVE: &str = "reserve";
+
 /// The largest head, name, format or metadata that is read, in bytes.
 pub(crate) const MAX_DOCUMENT: u64 = 1 << 20;
 
@@ -25,10 +31,16 @@ pub(crate) const MAX_OBJECT: u64 = 1 << 30;
 /// The largest segment in bytes. Checkpoints start new segments long before this limit.
 pub(crate) const MAX_SEGMENT: u64 = 8 << 30;
 
+/// Limit on the preallocated space after the last frame of a segment, in bytes.
+pub(crate) const MAX_RESERVE: u64 = 1 << 20;
+
 /// Content of `format`. Unknown fields of later layouts are ignored, so that an error can report their version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Layout {
     pub(crate) layout: u64,
+    /// Whether the members of the group of the store's folder may use the store.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) group: bool,
 }
 
 impl Enveloped for Layout {

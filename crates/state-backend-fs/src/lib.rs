@@ -60,15 +60,19 @@
 mod catalogue;
 mod collection;
 mod compaction;
+mod copied;
 mod counts;
 mod dir;
 mod error;
 mod files;
+mod journal_end;
 mod layout;
+mod leftovers;
 mod lock;
 mod names;
 mod owner;
 mod reader;
+mod reserve;
 mod segment;
 mod stack;
 mod staged;
@@ -77,6 +81,7 @@ mod store_check;
 mod takeover;
 #[cfg(any(test, feature = "testkit"))]
 pub mod testkit;
+mod torn;
 mod walk;
 mod worker;
 mod writer;

@@ -6,8 +6,9 @@
 use crate::counts::Call;
 use crate::dir::Dir;
 use crate::error::read_failed;
-use crate::files::{Access, FileHandle, Lock};
+use crate::files::{Access, FileHandle, Lock, Sharing};
 use crate::layout::MAX_DOCUMENT;
+use crate::staged::StagedFile;
 use state_core::backend::Holder;
 use state_core::{Error, Nonce, Result};
 use std::fs::TryLockError;
@@ -128,10 +129,18 @@ fn open(dir: &Dir, name: &str) -> Result<FileHandle> {
     if let Some(file) = dir.open(name, Access::Write)? {
         return Ok(file);
     }
+    if dir.sharing() == Sharing::Group {
+        // Another user may open the file as soon as it has its name, so it needs its mode before.
+        let staged = StagedFile::write_unsynced(dir, &dir.object(name), &[])?;
+        staged.create(name)?;
+    }
     let Some(file) = dir.open(name, Access::Create)? else {
         return Err(Error::not_found(dir.path()));
     };
-    file.restrict().map_err(|e| read_failed(&dir.object(name), e))?;
+    if dir.sharing() == Sharing::Owner {
+        file.restrict(Sharing::Owner)
+            .map_err(|e| read_failed(&dir.object(name), e))?;
+    }
     Ok(file)
 }
 

@@ -2,14 +2,13 @@
 
 use crate::collection::{ItemFolder, locate};
 use crate::compaction::{Compactor, remove_replaced};
-use crate::counts::Call;
 use crate::dir::Dir;
 use crate::error::WriteError;
-use crate::files::{FileHandle, SyncScope};
-use crate::layout::{MAX_OBJECT, MAX_SEGMENT, SegmentName, lock_file};
+use crate::journal_end::{JournalEnd, SharedEnd};
+use crate::layout::{MAX_OBJECT, MAX_SEGMENT, lock_file};
 use crate::lock::LockFile;
 use crate::stack::{HeadVersion, Stack};
-use crate::takeover::{NewSegment, Takeover, open_segment};
+use crate::takeover::{Takeover, open_segment};
 use state_core::backend::{Holder, ObjectName, StoredItemName, Tail, next_epoch};
 use state_core::journal::{FrameKind, ParsedFrame, Previous};
 use state_core::{Epoch, Error, Frame, Head, Nonce, Result, Slot};
@@ -30,7 +29,7 @@ pub(crate) struct Owner {
     closed: Mutex<Option<CloseReason>>,
     /// The head as it was last read.
     seen: Mutex<HeadVersion>,
-    end: Mutex<JournalEnd>,
+    end: SharedEnd,
     compactor: Mutex<Compactor>,
     /// The nonce of the head that closed the journal, once the head's name is durable.
     closed_head: Mutex<Option<Nonce>>,
@@ -41,30 +40,6 @@ pub(crate) struct Owner {
 enum CloseReason {
     Failed(String),
     Fenced(Epoch),
-}
-
-/// The end of the journal: the segment that takes the next frame, and its length.
-#[derive(Debug)]
-struct JournalEnd {
-    name: SegmentName,
-    file: FileHandle,
-    length: u64,
-    tail: Tail,
-    /// Whether the owner closed the journal, or tried to: readers of that head expect no further frame.
-    ended: bool,
-}
-
-impl JournalEnd {
-    /// The end of the journal right after a segment was created, which holds only its fence.
-    fn of(segment: NewSegment) -> Self {
-        Self {
-            length: segment.fence.bytes().len() as u64,
-            tail: segment.tail(),
-            ended: false,
-            name: segment.name,
-            file: segment.file,
-        }
-    }
 }
 
 /// The outcome of a head swap.
@@ -78,6 +53,7 @@ pub(crate) enum SwapOutcome {
 
 impl Owner {
     pub(crate) fn new(stack: Stack, holder: Holder, taken: Takeover) -> Self {
+        let end = JournalEnd::of(&taken.journal, taken.segment);
         Self {
             stack,
             journal: taken.journal,
@@ -86,7 +62,7 @@ impl Owner {
             lock: Mutex::new(Some(taken.lock)),
             closed: Mutex::new(None),
             seen: Mutex::new(taken.seen),
-            end: Mutex::new(JournalEnd::of(taken.segment)),
+            end: SharedEnd::new(end),
             compactor: Mutex::new(taken.compactor),
             closed_head: Mutex::default(),
         }
@@ -99,25 +75,24 @@ impl Owner {
         let mut end = self.open_end()?;
         self.check_follows(frame, &end)
             .inspect_err(|error| self.close(CloseReason::Failed(error.to_string())))?;
-        let object = self.journal.object(&end.name.to_string());
-        let length = end.length + frame.bytes().len() as u64;
-        self.close_if_poisoned(self.write(&end, frame.bytes(), &object))?;
-        let sync = || end.file.sync(SyncScope::Data);
-        let synced = self.journal.meter().run(Call::Sync, &object, sync);
-        self.close_if_poisoned(synced.map_err(|e| WriteError::indeterminate(&object, e)))?;
+        self.close_if_poisoned(end.write(frame))?;
         // After the sync, not before the write: a takeover in between would not have read this frame.
         self.check_ownership_after_write()?;
         // The end moves only after all checks. After an error it stays, and the owner is closed.
-        end.length = length;
-        end.tail = Tail::after(frame);
+        end.acknowledge(frame);
         lock(&self.compactor).push(frame.clone());
         Ok(())
+    }
+
+    /// The end of the journal, for a job that may outlive the owner.
+    pub(crate) fn journal_end(&self) -> SharedEnd {
+        self.end.clone()
     }
 
     /// The end of the journal, unless this owner closed the journal: a later frame would be acknowledged, and readers of the
     /// closed head would miss it.
     fn open_end(&self) -> Result<MutexGuard<'_, JournalEnd>> {
-        let end = lock(&self.end);
+        let end = self.end.lock();
         if end.ended {
             let reason = "its journal was closed by this lock holder";
             return Err(Error::conflict(self.stack.dir.path(), reason));
@@ -126,7 +101,6 @@ impl Owner {
     }
 
     fn check_follows(&self, frame: &Frame, end: &JournalEnd) -> Result<()> {
-        let object = self.journal.object(&end.name.to_string());
         let next = end.tail.next;
         let fits = frame.kind() == FrameKind::Data && frame.epoch() == self.epoch && frame.slot() == next;
         // A frame doesn't store the chain before it, so parsing it with this chain is the only check that it was made
@@ -140,32 +114,11 @@ impl Owner {
                 "the frame doesn't follow the end of the journal: slot {next} of epoch {} is expected",
                 self.epoch
             );
-            return Err(Error::conflict(object, reason));
+            return Err(Error::conflict(&end.object, reason));
         }
         if end.length + frame.bytes().len() as u64 > MAX_SEGMENT {
             let full = io::Error::other("the segment is full: make a checkpoint");
-            return Err(WriteError::not_applied(&object, full).error);
-        }
-        Ok(())
-    }
-
-    fn write(&self, end: &JournalEnd, bytes: &[u8], object: &str) -> Result<(), WriteError> {
-        let mut written = 0;
-        while written < bytes.len() {
-            let rest = &bytes[written..];
-            let write = || end.file.write_at(rest, end.length + written as u64);
-            match self.journal.meter().run(Call::Write(rest.len()), object, write) {
-                Ok(0) => {
-                    return Err(WriteError::append_failed(
-                        object,
-                        written,
-                        io::ErrorKind::WriteZero.into(),
-                    ));
-                }
-                Ok(count) => written += count,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(WriteError::append_failed(object, written, error)),
-            }
+            return Err(WriteError::not_applied(&end.object, full).error);
         }
         Ok(())
     }
@@ -174,10 +127,9 @@ impl Owner {
     pub(crate) fn rotate(&self, tail: Tail, nonce: Nonce) -> Result<Tail> {
         self.check_open()?;
         let mut end = self.open_end()?;
-        let object = self.journal.object(&end.name.to_string());
         if tail != end.tail {
             let reason = format!("slot {} isn't the end of the journal", tail.next);
-            return Err(Error::conflict(object, reason));
+            return Err(Error::conflict(&end.object, reason));
         }
         let previous = Previous {
             segment: end.name.to_string(),
@@ -200,7 +152,7 @@ impl Owner {
         }))?;
         self.check_ownership_after_write()?;
         lock(&self.compactor).push(segment.fence.clone());
-        *end = JournalEnd::of(segment);
+        end.rotate(segment);
         Ok(end.tail)
     }
 
@@ -252,7 +204,7 @@ impl Owner {
     /// Prepares a head that marks the journal as closed. The caller holds `head.lock`.
     fn close_journal(&self, head: &mut Head) {
         // Waits for an append in progress, and excludes later ones before the head says that there are none.
-        let mut end = lock(&self.end);
+        let mut end = self.end.lock();
         let tail = head.watermark.map(|mark| Tail {
             next: mark.slot.next(),
             chain: mark.chain,
@@ -261,6 +213,7 @@ impl Owner {
         head.closed = tail == Some(end.tail);
         if head.closed {
             end.ended = true;
+            end.trim();
             head.compactions = lock(&self.compactor).store(&self.journal, head.base.start, end.name);
         }
     }
@@ -334,6 +287,7 @@ impl Owner {
 
     /// Closes the owner and frees the writer lock.
     pub(crate) fn release(&self) {
+        self.end.lock().trim();
         self.close(CloseReason::Failed("its lock was released".to_owned()));
         let Some(mut held) = lock(&self.lock).take() else {
             return;
@@ -354,8 +308,15 @@ impl Owner {
     /// Checks after a write that this process still owns the stack. If the head can't be read, the write may count or
     /// not, so the result is indeterminate.
     fn check_ownership_after_write(&self) -> Result<()> {
-        match self.head() {
-            Ok(_) => Ok(()),
+        let last = lock(&self.seen).bytes.clone();
+        // The head that this owner saw last has its epoch: equal bytes need no parsing.
+        let checked = match self.check_open().and_then(|()| self.stack.is_head(&last)) {
+            Ok(true) => Ok(()),
+            Ok(false) => self.head().map(drop),
+            Err(error) => Err(error),
+        };
+        match checked {
+            Ok(()) => Ok(()),
             Err(Error::Fenced { theirs, .. }) => Err(self.fenced(theirs, true)),
             Err(error) => {
                 let failure = WriteError::indeterminate(self.stack.dir.path(), io::Error::other(error));

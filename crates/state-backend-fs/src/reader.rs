@@ -1,20 +1,28 @@
 //! Reads the journal of a stack, without a lock where that is possible.
 
 use crate::compaction::{self, CompactedFrames, StoredCompaction};
+use crate::counts::Call;
 use crate::dir::Dir;
 use crate::error::WriteError;
-use crate::files::FileHandle;
+use crate::files::{Access, FileHandle};
 use crate::layout::{MAX_SEGMENT, SegmentName, lock_file};
 use crate::lock::closed_head;
 use crate::segment::{Segment, examine_length};
 use crate::stack::{HeadVersion, Stack};
+use crate::torn::MIN_ZERO_RUN;
 use crate::walk::{WalkResult, WalkStart, last_segment, walk};
+use bytes::Bytes;
 use state_core::backend::{Holder, JournalView, Tail};
 use state_core::head::Watermark;
-use state_core::{Epoch, Head, Result, Slot};
+use state_core::journal::FrameKind;
+use state_core::{Epoch, Error, Head, Result, Slot};
+use std::time::Duration;
 
 /// How often a reader starts over after a head change before it takes `head.lock`.
 const ATTEMPTS: usize = 8;
+
+/// How long a reader waits for an append that it saw half copied. A copy takes less than a microsecond.
+const RETRY: Duration = Duration::from_millis(1);
 
 /// Reads head and journal of one moment, and makes both durable.
 ///
@@ -30,7 +38,11 @@ pub(crate) fn read_journal(stack: &Stack, from: Option<Slot>) -> Result<JournalV
         let after = stack.head_after(&before)?;
         match result {
             // The old owner may still append to its segment, and the takeover will decide how much of that counts.
-            Ok((_, top)) if takeover_under_way(&before, top) => break,
+            Ok((walked, top))
+                if takeover_under_way(&before, top) && !ends_at_watermark(&before.head, walked.tail) =>
+            {
+                break;
+            }
             Ok((walked, _)) if after.head.epoch == before.head.epoch => return Ok(view(before.head, walked)),
             // With an unchanged head, no concurrent change explains the error, so the journal is damaged.
             Err(error) if after.bytes == before.bytes => return Err(error),
@@ -51,6 +63,14 @@ pub(crate) fn read_journal(stack: &Stack, from: Option<Slot>) -> Result<JournalV
 fn takeover_under_way(seen: &HeadVersion, top: Option<Epoch>) -> bool {
     let expected = seen.head.epoch;
     expected > Epoch::ZERO && top != Some(expected) && !seen.head.removed
+}
+
+/// Returns whether the journal ends at the head's watermark. All frames before it were acknowledged, and no frame that was
+/// acknowledged before the read can be missing. So a reader needs no lock during a takeover, whose process may be suspended for
+/// long.
+pub(crate) fn ends_at_watermark(head: &Head, tail: Tail) -> bool {
+    let is_end = |end: Watermark| end.slot.next() == tail.next && end.chain == tail.chain;
+    head.watermark.is_some_and(is_end)
 }
 
 fn view(head: Head, walked: WalkResult) -> JournalView {
@@ -108,28 +128,66 @@ fn make_durable(stack: &Stack, head: &Head) -> Result<()> {
 /// covers the mark: in a forged one, the segment of a writer begins at this end, and is read.
 fn is_whole(head: &Head, tail: Tail, top: Option<SegmentName>) -> bool {
     let is_closers = |top: SegmentName| top.epoch == head.epoch && top.slot < tail.next;
-    let is_end = |end: Watermark| end.slot.next() == tail.next && end.chain == tail.chain;
-    head.closed && head.watermark.is_some_and(is_end) && top.is_some_and(is_closers)
+    head.closed && ends_at_watermark(head, tail) && top.is_some_and(is_closers)
 }
 
-/// Reads the journal up to its end for a takeover, and makes it durable. Also returns the compaction that holds the first
-/// frames.
-pub(crate) fn read_to_end(
-    journal: &Dir,
-    head: &Head,
-    newest: Epoch,
-) -> Result<(WalkResult, Option<StoredCompaction>), WriteError> {
+/// The valid journal up to its end, and the compaction that holds its first frames.
+pub(crate) type WholeJournal = (WalkResult, Option<StoredCompaction>);
+
+/// Reads the journal up to its end before a takeover, and changes nothing. It need not be durable.
+pub(crate) fn examine(journal: &Dir, head: &Head, newest: Epoch) -> Result<WholeJournal, WriteError> {
     let compacted = compaction::read(journal, head)?;
     let read = JournalFolder::list(journal, head, newest, None, compacted.as_ref())?;
-    let walked = read.segments()?;
+    let (walked, _) = read.settled()?;
     Ok(with_compacted(compacted, walked))
 }
 
+/// Reads the journal up to its end for a takeover, and makes it durable.
+pub(crate) fn read_to_end(journal: &Dir, head: &Head, newest: Epoch) -> Result<WholeJournal, WriteError> {
+    let compacted = compaction::read(journal, head)?;
+    let read = JournalFolder::list(journal, head, newest, None, compacted.as_ref())?;
+    let (walked, files) = read.settled()?;
+    if read.is_in_doubt(&walked) {
+        rewrite_last_frame(journal, &walked)?;
+    }
+    read.sync(&walked, &files)?;
+    Ok(with_compacted(compacted, walked))
+}
+
+/// Writes the last frame again, with the same bytes. If the owner's sync failed, the system may have dropped the frame, and a
+/// later sync of the unchanged file succeeds although the frame never reached the disk. Earlier frames were synced before the last
+/// one was written.
+fn rewrite_last_frame(journal: &Dir, walked: &WalkResult) -> Result<(), WriteError> {
+    // A fence was synced before its segment got its name.
+    let last = walked
+        .frames
+        .last()
+        .filter(|frame| frame.kind() == FrameKind::Data);
+    let (Some((name, end)), Some(frame)) = (&walked.last, last) else {
+        return Ok(());
+    };
+    let name = name.to_string();
+    let object = journal.object(&name);
+    let Some(offset) = end.length.checked_sub(frame.bytes().len() as u64) else {
+        return Ok(());
+    };
+    match journal.open(&name, Access::Write) {
+        // The segment of another user, which may be readable only. The sync has to do.
+        Err(Error::Denied { .. }) => Ok(()),
+        opened => match opened? {
+            Some(file) => {
+                let bytes = frame.bytes();
+                let write = || file.write_all_at(bytes, offset);
+                let written = journal.meter().run(Call::Write(bytes.len()), &object, write);
+                written.map_err(|error| WriteError::append_failed(&object, 0, error))
+            }
+            None => Ok(()),
+        },
+    }
+}
+
 /// Puts the frames of a compaction before those that were read from the segments after it.
-fn with_compacted(
-    compacted: Option<CompactedFrames>,
-    walked: WalkResult,
-) -> (WalkResult, Option<StoredCompaction>) {
+fn with_compacted(compacted: Option<CompactedFrames>, walked: WalkResult) -> WholeJournal {
     let Some(CompactedFrames {
         mut frames, stored, ..
     }) = compacted
@@ -139,6 +197,9 @@ fn with_compacted(
     frames.extend(walked.frames);
     (WalkResult { frames, ..walked }, Some(stored))
 }
+
+/// The segments that a walk read, from the last one back.
+type SegmentFiles = Vec<(SegmentName, FileHandle)>;
 
 /// The segments in a journal's folder, and what is read of them.
 struct JournalFolder<'a> {
@@ -178,12 +239,66 @@ impl<'a> JournalFolder<'a> {
         last_segment(&self.start, &self.names)
     }
 
-    /// Reads the segments, and makes the frames that were read durable. Frames up to the head's watermark are durable
-    /// already: their owner synced each of them before it was acknowledged, and wrote the watermark later. So a reader of
-    /// a closed journal syncs no segment, however many there are, and a reader beside a writer only the last ones.
+    /// Reads the segments, and makes the frames that were read durable.
     fn segments(&self) -> Result<WalkResult, WriteError> {
+        let (walked, files) = self.settled()?;
+        self.sync(&walked, &files)?;
+        Ok(walked)
+    }
+
+    /// The slot after the frames that are known to be durable: their owner synced each of them before it was acknowledged, and
+    /// wrote the head's watermark later.
+    fn durable(&self) -> Slot {
+        let watermark = self.start.head.watermark;
+        watermark.map_or(Slot::ZERO, |watermark| watermark.slot.next())
+    }
+
+    /// Whether some of the frames that were read may not be durable.
+    fn is_in_doubt(&self, walked: &WalkResult) -> bool {
+        walked.tail.next > self.durable()
+    }
+
+    /// Makes the frames that were read durable. So a reader of a closed journal syncs no segment, however many there are, and a
+    /// reader beside a writer only the last ones.
+    fn sync(&self, walked: &WalkResult, files: &SegmentFiles) -> Result<(), WriteError> {
+        // The files were read from the last one back, so the end of each is the start of the one before it in this list.
+        let mut end = walked.tail.next;
+        for (name, file) in files {
+            if end <= self.durable() {
+                break;
+            }
+            self.journal.sync_file(&name.to_string(), file)?;
+            end = name.slot;
+        }
+        if self.is_in_doubt(walked) {
+            self.journal.sync()?;
+        }
+        Ok(())
+    }
+
+    /// Walks the segments, and again after an error while the last one changes: in preallocated space, a reader may see a part of
+    /// an append, or a later frame without the one before it. Damage stays as it is.
+    fn settled(&self) -> Result<(WalkResult, SegmentFiles)> {
+        let mut before = None;
+        for _ in 0..ATTEMPTS {
+            let (walked, files, last) = self.walk_once();
+            let may_change = last
+                .as_ref()
+                .is_some_and(|last| last.ends_with(&[0; MIN_ZERO_RUN]));
+            match walked {
+                Err(Error::Corrupt { .. }) if may_change && last != before => before = last,
+                walked => return Ok((walked?, files)),
+            }
+            std::thread::sleep(RETRY);
+        }
+        let (walked, files, _) = self.walk_once();
+        Ok((walked?, files))
+    }
+
+    /// Walks the segments once. Also returns the open files and the bytes of the last segment.
+    fn walk_once(&self) -> (Result<WalkResult>, SegmentFiles, Option<Bytes>) {
         let journal = self.journal;
-        let mut files: Vec<(SegmentName, FileHandle)> = Vec::new();
+        let (mut files, mut last) = (SegmentFiles::new(), None);
         let walked = walk(&self.start, &self.names, &mut |name| {
             let file_name = name.to_string();
             let object = journal.object(&file_name);
@@ -192,25 +307,9 @@ impl<'a> JournalFolder<'a> {
                 return Ok(None);
             };
             files.push((name, file));
+            last.get_or_insert_with(|| bytes.clone());
             Ok(Some(Segment { name, object, bytes }))
-        })?;
-        let durable = self
-            .start
-            .head
-            .watermark
-            .map_or(Slot::ZERO, |watermark| watermark.slot.next());
-        // The files were read from the last one back, so the end of each is the start of the one before it in this list.
-        let mut end = walked.tail.next;
-        for (name, file) in &files {
-            if end <= durable {
-                break;
-            }
-            journal.sync_file(&name.to_string(), file)?;
-            end = name.slot;
-        }
-        if walked.tail.next > durable {
-            journal.sync()?;
-        }
-        Ok(walked)
+        });
+        (walked, files, last)
     }
 }

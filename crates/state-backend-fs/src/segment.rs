@@ -2,18 +2,12 @@
 
 use crate::error::read_failed;
 use crate::files::FileHandle;
-use crate::layout::SegmentName;
+use crate::layout::{MAX_RESERVE, SegmentName};
+use crate::torn::{has_unwritten_mac, is_cut, is_unwritten};
 use bytes::Bytes;
 use state_core::backend::Holder;
 use state_core::journal::{Fence, FrameKind, MAX_OVERHEAD, MAX_PAYLOAD, ParsedFrame, Previous};
 use state_core::{Digest, Epoch, Error, Frame, Result};
-
-/// The unit in which a disk loses writes, in bytes.
-const SECTOR: usize = 512;
-
-/// How many bytes of a sector must be zero to prove a lost write. One or two bytes may be zero by chance, or by
-/// damage to one byte.
-const MIN_ZERO_RUN: usize = 8;
 
 /// The bytes of a segment as they were read.
 #[derive(Clone, Debug)]
@@ -92,6 +86,7 @@ impl Segment {
         let (mut at, mut chain) = (if self.is_adopted() { ADOPTED_PREFIX } else { 0 }, chain);
         loop {
             match Frame::parse(&bytes, at, &chain) {
+                ParsedFrame::Frame(frame) if !whole && has_unwritten_mac(&bytes, at, &frame) => break,
                 ParsedFrame::Frame(frame) => {
                     self.check(&frame, at, frames.len())?;
                     at += frame.bytes().len();
@@ -162,8 +157,8 @@ impl Segment {
     }
 }
 
-/// Refuses a segment of which more than one frame is left after its last whole frame. A write adds one frame, so an
-/// interrupted write can't leave so much. Only the headers of the frames are read: the length of a file costs its owner
+/// Refuses a segment of which more than one frame and preallocated space are left after its last whole frame. A write adds
+/// one frame, so an interrupted write can't leave so much. Only the headers of the frames are read: the length of a file costs its owner
 /// nothing, and must not decide how much memory a reader allocates.
 pub(crate) fn examine_length(object: &str, name: SegmentName, file: &FileHandle, length: u64) -> Result<()> {
     // Also keeps the reading of ordinary segments at one request.
@@ -176,7 +171,7 @@ pub(crate) fn examine_length(object: &str, name: SegmentName, file: &FileHandle,
         0
     };
     let at = end_of_headers(file, start, length).map_err(|error| read_failed(object, error))?;
-    if length - at <= MAX_FRAME {
+    if length - at <= MAX_FRAME + MAX_RESERVE {
         return Ok(());
     }
     let reason = format!("no frame begins here, and {} bytes follow", length - at);
@@ -215,41 +210,6 @@ fn read_header(file: &FileHandle, at: u64) -> std::io::Result<Vec<u8>> {
     // The bytes after the header could begin the next frame, which isn't searched for.
     header.truncate(length.min(Frame::extent(&[])));
     Ok(header)
-}
-
-/// Returns whether the file ends within the frame at `at`, as after an unfinished write.
-fn is_cut(bytes: &[u8], at: usize) -> bool {
-    let rest = &bytes[at..];
-    let magic = &rest[..rest.len().min(4)];
-    // The first frame can't be cut: it is a fence, which was synced before the segment got its name.
-    at > 0 && Frame::is_header_prefix(magic) && !frame_follows(rest)
-}
-
-/// Returns whether the frame at `at` is incomplete because some of its sectors never reached the disk. At least one
-/// sector must then read as zeros, from the start of the frame or sector to the end of the sector or file.
-fn is_unwritten(bytes: &[u8], at: usize) -> bool {
-    let rest = &bytes[at..];
-    if at == 0 || frame_follows(rest) {
-        return false;
-    }
-    let zero = |range: std::ops::Range<usize>| bytes[range].iter().all(|byte| *byte == 0);
-    // A file system may extend a file before it writes the data: after a crash the whole tail is then zero.
-    if zero(at..bytes.len()) {
-        return true;
-    }
-    // Without a readable header the length of the frame is unknown: only the sectors of a header are examined then.
-    let frame_end = at.saturating_add(Frame::extent(rest)).min(bytes.len());
-    (at / SECTOR..frame_end.div_ceil(SECTOR)).any(|sector| {
-        let begin = at.max(sector * SECTOR);
-        let end = bytes.len().min((sector + 1) * SECTOR);
-        end.min(frame_end) - begin >= MIN_ZERO_RUN && zero(begin..end)
-    })
-}
-
-/// Returns whether another frame begins after the first byte. Each batch is synced before the next is written, so a
-/// frame that is followed by another was complete once, and is damaged rather than torn.
-fn frame_follows(rest: &[u8]) -> bool {
-    Frame::header_anywhere(rest.get(1..).unwrap_or_default())
 }
 
 #[cfg(test)]

@@ -1,21 +1,12 @@
 //! The folder of one stack, and its head, which is the only file that is replaced while the stack exists.
-//!
-//! A stack that is copied from another store keeps its whole journal in one segment:
-//!
-//! ```text
-//! journal/<slot:020>-0.log      the chain before the first frame, 32 bytes; then the frames of all epochs, unchanged
-//! ```
-//!
-//! Writers have epochs from 1 on, so epoch 0 marks such a segment. The head is written last and under `head.lock`:
-//! until then the stack doesn't exist, no reader opens the segment, and a second attempt replaces it.
 
 use crate::dir::Dir;
 use crate::error::WriteError;
-use crate::layout::{HEAD, HEAD_LOCK, JOURNAL, MAX_DOCUMENT, META, Meta, STACKS, SegmentName};
+use crate::layout::{HEAD, HEAD_LOCK, JOURNAL, MAX_DOCUMENT, META, Meta, STACKS};
 use crate::lock::LockFile;
 use bytes::Bytes;
-use state_core::backend::{Holder, ObjectKind, ObjectName, Tail};
-use state_core::{Enveloped, Epoch, Error, Frame, Head, Lineage, Result};
+use state_core::backend::{Holder, ObjectKind};
+use state_core::{Enveloped, Error, Head, Lineage, Result};
 use std::time::Duration;
 
 /// The folder of one stack in an opened store.
@@ -77,51 +68,11 @@ impl Stack {
         made.dir.create(HEAD, &head.encode())
     }
 
-    fn make_meta(&self) -> Result<(), WriteError> {
+    pub(crate) fn make_meta(&self) -> Result<(), WriteError> {
         let meta = Meta {
             lineage: self.lineage,
         };
         self.dir.create(META, &meta.encode())
-    }
-
-    /// Stores an object of a stack that is being copied from another store and has no head here yet.
-    pub(crate) fn adopt_object(root: &Dir, lineage: Lineage, name: &ObjectName, bytes: &[u8]) -> Result<()> {
-        let folder = Self::make(root, lineage, Duration::ZERO)?.make_objects(name.kind())?;
-        Ok(folder.create(&name.file_name(), bytes)?)
-    }
-
-    /// Stores the journal and then the head of a stack that is copied from another store.
-    pub(crate) fn adopt(
-        root: &Dir,
-        head: &Head,
-        before: Tail,
-        frames: &[Frame],
-        lock_timeout: Duration,
-    ) -> Result<()> {
-        let stack = Self::make(root, head.lineage, lock_timeout)?;
-        let journal = stack.make_folders()?;
-        stack.make_meta()?;
-        let holder = Holder::new("a stack copy", "", std::process::id(), "copy", None);
-        let lock = stack.lock_head(&holder)?;
-        // Checked under the lock, because another copy may have finished since the objects were stored.
-        if stack.dir.is_file(HEAD) {
-            return Err(Error::conflict(stack.dir.path(), "the stack exists already"));
-        }
-        if !frames.is_empty() {
-            let name = SegmentName {
-                epoch: Epoch::ZERO,
-                slot: before.next,
-            };
-            let mut bytes = before.chain.as_bytes().to_vec();
-            for frame in frames {
-                bytes.extend_from_slice(frame.bytes());
-            }
-            journal.replace(&name.to_string(), &bytes)?;
-        }
-        // The head is written last: until it exists, no reader opens the segment above.
-        stack.dir.create(HEAD, &head.encode())?;
-        drop(lock);
-        Ok(())
     }
 
     /// Opens the folder of a kind of objects; `None` if it doesn't exist.
@@ -169,6 +120,11 @@ impl Stack {
             return Ok(seen.clone());
         }
         self.head()
+    }
+
+    /// Reads the head again; returns whether it has these bytes.
+    pub(crate) fn is_head(&self, bytes: &Bytes) -> Result<bool> {
+        Ok(self.head_bytes()? == *bytes)
     }
 
     fn head_bytes(&self) -> Result<Bytes> {

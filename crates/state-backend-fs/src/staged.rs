@@ -3,11 +3,14 @@
 use crate::counts::Call;
 use crate::dir::Dir;
 use crate::error::WriteError;
-use crate::files::{Access, FileHandle, Folder, SyncScope};
+use crate::files::{Access, FileHandle, Folder, Lock, SyncScope};
+use crate::layout::TEMPORARY;
 use rustix::io::Errno;
 use state_core::{Error, Result};
+use std::fs::TryLockError;
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 /// Numbers the temporary files of this process. Processes in two containers may have the same process id; then
 /// `EEXIST` makes them use the next number.
@@ -48,12 +51,21 @@ impl<'a> StagedFile<'a> {
             file: None,
         };
         // The umask may have removed permission bits of the owner.
-        file.restrict().map_err(|e| WriteError::not_applied(object, e))?;
+        file.restrict(dir.sharing())
+            .map_err(|e| WriteError::not_applied(object, e))?;
         dir.meter()
             .run(Call::Write(bytes.len()), object, || file.write_all_at(bytes, 0))
             .map_err(|e| WriteError::not_applied(object, e))?;
         staged.file = Some(file);
         Ok(staged)
+    }
+
+    /// Time of the last change of the file, by the clock of the file system.
+    pub(crate) fn modified(&self) -> io::Result<Duration> {
+        match &self.file {
+            Some(file) => Ok(file.status()?.modified),
+            None => Err(io::ErrorKind::NotFound.into()),
+        }
     }
 
     /// Moves the file to its name and replaces the file that has the name. The folder isn't synced yet.
@@ -108,10 +120,16 @@ impl Drop for StagedFile<'_> {
 fn fresh(dir: &Dir, object: &str) -> Result<(String, FileHandle), WriteError> {
     for _ in 0..ATTEMPTS {
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let name = format!(".tmp-{}-{number}", std::process::id());
+        let name = format!("{TEMPORARY}{}-{number}", std::process::id());
         let open = || dir.folder().open(&name, Access::CreateNew);
         match dir.meter().run(Call::Stage, object, open) {
-            Ok(file) => return Ok((name, file)),
+            // The lock shows that the file belongs to a running process: see `leftovers`. The system frees it with the handle.
+            Ok(file) => match file.try_lock(Lock::Exclusive) {
+                Ok(()) => return Ok((name, file)),
+                // Another process examines the file. It is empty, and stays until that process collects it.
+                Err(TryLockError::WouldBlock) => {}
+                Err(TryLockError::Error(error)) => return Err(WriteError::not_applied(object, error)),
+            },
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             Err(error) => return Err(WriteError::not_applied(object, error)),
         }

@@ -3,13 +3,15 @@
 use crate::collection::stored_items;
 use crate::counts::{IoCounts, Meter};
 use crate::dir::Dir;
-use crate::error::read_failed;
-use crate::files::{FileSystem, Native};
+use crate::error::{WriteError, read_failed};
+use crate::files::{FileSystem, Native, Sharing};
 use crate::layout::{FORMAT, LAYOUT, Layout, MAX_DOCUMENT, MAX_OBJECT, NAMES, STACKS, lock_file};
+use crate::leftovers;
 use crate::lock::LockFile;
 use crate::names;
 use crate::owner::Owner;
 use crate::reader::{read_head, read_journal};
+use crate::reserve;
 use crate::stack::Stack;
 use crate::store_check::examine;
 use crate::takeover::take_over;
@@ -18,8 +20,9 @@ use crate::writer::FsWriter;
 use async_trait::async_trait;
 use bytes::Bytes;
 use state_core::backend::{
-    Acquire, Acquired, Capabilities, CheckableStore, CollectableStore, CopyTarget, Extensions, JournalView,
-    LockStatus, NamePointer, ObjectKind, ObjectName, StoreCheck, StoredItem, Tail,
+    Acquire, Acquired, Capabilities, CheckableStore, CollectableStore, CopyTarget, CopyUpdate, Extensions,
+    JournalView, LeftoverAction, Leftovers, LockStatus, NamePointer, ObjectKind, ObjectName, ReservingStore,
+    StoreCheck, StoredItem, Tail,
 };
 use state_core::{Backend, Enveloped, Error, Frame, Head, Lineage, Nonce, Result, Slot, StackName};
 use std::fmt;
@@ -30,6 +33,9 @@ use std::time::Duration;
 
 /// Maximum number of threads for all calls except those of writers. Threads start on demand.
 const THREADS: usize = 8;
+
+/// The right of a folder's group to write, in the mode of the folder.
+const GROUP_WRITE: u32 = 0o020;
 
 /// How long to wait for `head.lock` and `names.lock`.
 pub(crate) const LOCK_TIMEOUT: Duration = Duration::from_secs(10);
@@ -60,7 +66,56 @@ impl FsBackend {
     /// # Errors
     /// The errors of [`open`](Self::open), and [`Error::Denied`] or [`Error::NotApplied`] if it can't be created.
     pub fn create(root: impl AsRef<Path>) -> Result<Self> {
-        Self::create_on(&Native, root.as_ref())
+        Self::create_shared(root.as_ref(), Sharing::Owner)
+    }
+
+    /// As [`create`](Self::create); members of the folder's group may use a new store too, whatever the umask is of the
+    /// process that creates a file. An existing folder keeps its group.
+    ///
+    /// # Errors
+    /// The errors of [`create`](Self::create), and [`Error::Conflict`] if there is a store that only its owner may use.
+    pub fn create_for_group(root: impl AsRef<Path>) -> Result<Self> {
+        Self::create_shared(root.as_ref(), Sharing::Group)
+    }
+
+    fn create_shared(root: &Path, sharing: Sharing) -> Result<Self> {
+        let store = Self::create_on(&Native, root, sharing)?;
+        // Without the reserve the store works as well, so a disk that is too small for it is no error.
+        drop(reserve::make_if_missing(&store.dir));
+        Ok(store)
+    }
+
+    /// As [`create`](Self::create), for the users of another store: members of the folder's group may use the new store if
+    /// they can write to the folders `names` and `stacks` of the other one. `other` may be `root` itself, a store that has lost
+    /// its file `format`.
+    ///
+    /// # Errors
+    /// The errors of [`create`](Self::create).
+    pub fn create_like(root: impl AsRef<Path>, other: impl AsRef<Path>) -> Result<Self> {
+        let sharing = match Self::exists(root.as_ref())? {
+            true => Sharing::Owner,
+            false => Self::sharing_of(other.as_ref())?,
+        };
+        Self::create_shared(root.as_ref(), sharing)
+    }
+
+    /// Who may use the store in a folder, by the rights of its folders alone.
+    fn sharing_of(root: &Path) -> Result<Sharing> {
+        let store = match Self::at(&Native, root) {
+            Err(Error::NotFound { .. }) => return Ok(Sharing::Owner),
+            opened => opened?,
+        };
+        for name in [NAMES, STACKS] {
+            let Some(folder) = store.dir.child_if_any(name)? else {
+                return Ok(Sharing::Owner);
+            };
+            let permissions = folder.folder().permissions();
+            let permissions = permissions.map_err(|e| read_failed(folder.path(), e))?;
+            if permissions & GROUP_WRITE == 0 {
+                return Ok(Sharing::Owner);
+            }
+        }
+        Ok(Sharing::Group)
     }
 
     /// Returns whether the folder contains a store of any layout version.
@@ -78,23 +133,42 @@ impl FsBackend {
         let Some((bytes, _)) = store.dir.read(FORMAT, MAX_DOCUMENT)? else {
             return Err(Error::not_found(format!("state store {}", store.root.display())));
         };
-        let found = Layout::decode(&object, &bytes)?.layout;
-        if found == LAYOUT {
-            return Ok(store);
+        let Layout { layout, group } = Layout::decode(&object, &bytes)?;
+        if layout != LAYOUT {
+            return Err(Error::format(object, layout, LAYOUT));
         }
-        Err(Error::format(object, found, LAYOUT))
+        let mut store = store;
+        store
+            .dir
+            .share(if group { Sharing::Group } else { Sharing::Owner });
+        Ok(store)
     }
 
     /// Creates a store on the given file system, or opens it if it exists.
-    pub(crate) fn create_on(files: &dyn FileSystem, root: &Path) -> Result<Self> {
-        Dir::make_root(files, root)?;
+    pub(crate) fn create_on(files: &dyn FileSystem, root: &Path, sharing: Sharing) -> Result<Self> {
+        Dir::make_root(files, root, sharing)?;
         if Self::exists_on(files, root)? {
-            return Self::open_on(files, root);
+            let store = Self::open_on(files, root)?;
+            if sharing == Sharing::Group && store.dir.sharing() != Sharing::Group {
+                let reason = "it exists already, and only its owner may use it: create another store with \
+                              `group-writable=true`, and copy the stacks to it with `statectl copy`";
+                return Err(Error::conflict(store.url(), reason));
+            }
+            return Ok(store);
         }
-        let store = Self::at(files, root)?;
+        let mut store = Self::at(files, root)?;
+        store.dir.share(sharing);
+        if sharing == Sharing::Group {
+            // The folder may have existed, with other rights.
+            let restricted = store.dir.folder().restrict(sharing);
+            restricted.map_err(|e| Error::from(WriteError::not_applied(store.dir.path(), e)))?;
+        }
         store.dir.make_child(NAMES).map_err(Error::from)?;
         store.dir.make_child(STACKS).map_err(Error::from)?;
-        let layout = Layout { layout: LAYOUT };
+        let layout = Layout {
+            layout: LAYOUT,
+            group: sharing == Sharing::Group,
+        };
         // Created last: this file makes the folder a store, and after a crash before it `create` starts over.
         store.dir.create(FORMAT, &layout.encode()).map_err(Error::from)?;
         Self::open_on(files, root)
@@ -280,6 +354,7 @@ impl Backend for FsBackend {
             .with_check(self)
             .with_copies(self)
             .with_collection(self)
+            .with_reserve(self)
     }
 }
 
@@ -296,6 +371,12 @@ impl CopyTarget for FsBackend {
         self.step(move |root| Stack::adopt(root, &head, before, &frames, lock_timeout))
             .await
     }
+
+    async fn update_stack(&self, update: &CopyUpdate) -> Result<()> {
+        let update = update.clone();
+        self.with_stack(update.head.lineage, move |stack| stack.update_copy(&update))
+            .await
+    }
 }
 
 #[async_trait]
@@ -310,5 +391,26 @@ impl CollectableStore for FsBackend {
     async fn stored_items(&self, lineage: Lineage, before: Slot) -> Result<Vec<StoredItem>> {
         self.with_stack(lineage, move |stack| stored_items(&stack, before))
             .await
+    }
+
+    async fn leftovers(
+        &self,
+        lineage: Lineage,
+        min_age: Duration,
+        action: LeftoverAction,
+    ) -> Result<Leftovers> {
+        self.step(move |root| leftovers::find(root, lineage, min_age, action))
+            .await
+    }
+}
+
+#[async_trait]
+impl ReservingStore for FsBackend {
+    async fn free_reserve(&self) -> Result<()> {
+        self.step(reserve::free).await
+    }
+
+    async fn restore_reserve(&self) -> Result<bool> {
+        self.step(reserve::make).await
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::dir::Dir;
 use crate::error::read_failed;
-use crate::files::Access;
+use crate::files::{Access, Sharing};
 use crate::lock::LockFile;
 use state_core::backend::{Finding, Holder, StoreCheck};
 use state_core::{ErrorKind, Result};
@@ -180,8 +180,14 @@ fn filesystem(root: &Dir) -> Result<Finding> {
 fn rights(root: &Dir) -> Result<Finding> {
     let permissions = root.folder().permissions();
     let mode = permissions.map_err(|e| read_failed(root.path(), e))?;
-    Ok(if mode & 0o022 == 0 {
-        Finding::holds("rights", format!("only its owner can write ({mode:03o})"))
+    let is_shared = root.sharing() == Sharing::Group;
+    let foreign = if is_shared { 0o002 } else { 0o022 };
+    Ok(if mode & foreign == 0 {
+        let writers = match is_shared {
+            true => "only its owner and the members of its group can write",
+            false => "only its owner can write",
+        };
+        Finding::holds("rights", format!("{writers} ({mode:03o})"))
     } else {
         Finding::noted(
             "rights",

@@ -4,12 +4,13 @@
 //!  acquire: read head ── lock.<gen> ── read head again ┐
 //!  break:   read head ── lock.<gen+1> ─────────────────┤
 //!                                                      ▼
-//!  head.lock: [ compare the whole head ── head (epoch + 1) ── read and sync segments ── segment with fence ]
+//!  head.lock: [ compare the whole head ── read segments ── head (epoch + 1) ── read and sync segments ── segment with fence ]
 //! ```
 //!
-//! The head is replaced before the segments are read. A fenced owner may still write, but it checks the epoch after
-//! each write and before it acknowledges. Every frame that it acknowledged was written before the head was replaced,
-//! and is read here.
+//! The segments are read before the head is replaced, so that the takeover of a damaged stack changes nothing. What counts is
+//! what is read after that. A fenced owner may still write, but it checks the epoch after each write and before it
+//! acknowledges. Every frame that it acknowledged was written before the head was replaced, and is read here. A journal that
+//! its owner closed is read once.
 
 use crate::compaction::Compactor;
 use crate::dir::Dir;
@@ -17,7 +18,7 @@ use crate::error::WriteError;
 use crate::files::FileHandle;
 use crate::layout::{SegmentName, lock_file};
 use crate::lock::LockFile;
-use crate::reader::read_to_end;
+use crate::reader::{WholeJournal, ends_at_watermark, examine, read_to_end};
 use crate::stack::{HeadVersion, Stack};
 use crate::staged::StagedFile;
 use state_core::backend::{Acquire, Holder, Tail, next_epoch};
@@ -100,10 +101,17 @@ fn attempt(stack: &Stack, request: &Acquire) -> Result<Option<Takeover>> {
     head.closed = false;
     head.nonce = request.head_nonce;
     let newest = seen.head.epoch;
+    let journal = stack.journal()?;
+    let before = examine(&journal, &seen.head, newest)?;
     // Fencing point: from here on the old owner's `append` fails its epoch check. A crash after this line costs one
     // epoch; the next takeover reads the same journal.
     let taken = stack.replace_head(head, &head_lock)?;
-    let fenced = fence(stack, request, taken, newest, lock)?;
+    // A closed journal is durable, and takes no frame of its last owner.
+    let read = match seen.head.closed && ends_at_watermark(&seen.head, before.0.tail) {
+        true => before,
+        false => read_to_end(&journal, &taken.head, newest)?,
+    };
+    let fenced = fence(journal, request, taken, read, lock)?;
     drop(head_lock);
     Ok(Some(fenced))
 }
@@ -134,16 +142,14 @@ fn check(stack: &Stack, request: &Acquire, head: &Head) -> Result<()> {
     }
 }
 
-/// Reads the journal up to its end and writes a fence there, in a new segment of this epoch.
+/// Writes a fence at the end of the journal that was read, in a new segment of this epoch.
 fn fence(
-    stack: &Stack,
+    journal: Dir,
     request: &Acquire,
     seen: HeadVersion,
-    newest: Epoch,
+    (walked, stored): WholeJournal,
     lock: LockFile,
 ) -> Result<Takeover, WriteError> {
-    let journal = stack.journal()?;
-    let (walked, stored) = read_to_end(&journal, &seen.head, newest)?;
     let previous = walked.last.map(|(_, previous)| previous);
     let segment = open_segment(
         &journal,

@@ -8,5 +8,6 @@ pub(crate) mod faults;
 pub(crate) mod fixture;
 mod folder;
 mod journal;
+mod preallocating;
 mod racing;
 mod takeover;

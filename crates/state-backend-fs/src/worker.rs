@@ -42,6 +42,15 @@ impl Worker {
 
     /// Runs the job on a thread of the worker. Returns `None` if it panicked or no thread could be started.
     pub(crate) async fn run<T: Send + 'static>(&self, job: impl FnOnce() -> T + Send + 'static) -> Option<T> {
+        self.run_before(job, || {}).await
+    }
+
+    /// Like [`Self::run`], and runs `after` on the same thread once the result was sent, so that the caller doesn't wait for it.
+    pub(crate) async fn run_before<T: Send + 'static>(
+        &self,
+        job: impl FnOnce() -> T + Send + 'static,
+        after: impl FnOnce() + Send + 'static,
+    ) -> Option<T> {
         let (answer, waiting) = oneshot::channel();
         self.push(Box::new(move || {
             // The closure is consumed before the result is sent, so that everything it owns is dropped first. A
@@ -49,6 +58,8 @@ impl Worker {
             if let Ok(result) = catch_unwind(AssertUnwindSafe(job)) {
                 drop(answer.send(result));
             }
+            // A panic must not end the thread, because the worker counts it as running.
+            drop(catch_unwind(AssertUnwindSafe(after)));
         }));
         waiting.await.ok()
     }

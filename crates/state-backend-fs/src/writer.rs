@@ -59,8 +59,14 @@ impl Writer for FsWriter {
     }
 
     async fn append(&self, frame: &Frame) -> Result<()> {
-        let frame = frame.clone();
-        self.step(&self.frames, move |owner| owner.append(&frame)).await
+        let (owner, frame) = (Arc::clone(&self.owner), frame.clone());
+        // Without a reference to the owner: its lock must be free as soon as the writer is dropped.
+        let end = owner.journal_end();
+        let append = move || owner.append(&frame);
+        match self.frames.run_before(append, move || end.reserve()).await {
+            Some(result) => result,
+            None => Err(self.owner.close_after_panic()),
+        }
     }
 
     async fn rotate(&self, tail: Tail, nonce: Nonce) -> Result<Tail> {

@@ -15,6 +15,9 @@ use state_core::{Backend, Epoch, Frame, Head, Lineage, Nonce, Slot};
 use std::collections::{BTreeSet, HashSet};
 use std::fmt::Debug;
 
+#[path = "crashes/preallocation.rs"]
+mod preallocation;
+
 const ROOT: &str = "/store";
 
 /// Disks lose writes in sectors of one of these sizes.

@@ -1,6 +1,7 @@
 //! Implements the whole backend contract over a [`KeyValueStore`]: [`GenericBackend`].
 
 use crate::collection::stored_items;
+use crate::copies::update_stack;
 use crate::lease::NoExpiry;
 use crate::names;
 use crate::owner::Owner;
@@ -15,8 +16,8 @@ use crate::writer::GenericWriter;
 use async_trait::async_trait;
 use bytes::Bytes;
 use state_core::backend::{
-    Acquire, Acquired, Capabilities, CollectableStore, CopyTarget, Extensions, JournalView, LockStatus,
-    NamePointer, ObjectKind, ObjectName, StoredItem, Tail,
+    Acquire, Acquired, Capabilities, CollectableStore, CopyTarget, CopyUpdate, Extensions, JournalView,
+    LockStatus, NamePointer, ObjectKind, ObjectName, StoredItem, Tail,
 };
 use state_core::{Backend, Frame, Head, Lineage, Nonce, Result, Slot, StackName};
 use std::sync::Arc;
@@ -147,6 +148,10 @@ impl CopyTarget for GenericBackend {
 
     async fn adopt_stack(&self, head: &Head, before: Tail, frames: &[Frame]) -> Result<()> {
         adopt_stack(&self.stack(head.lineage), head, before, frames).await
+    }
+
+    async fn update_stack(&self, update: &CopyUpdate) -> Result<()> {
+        update_stack(&self.stack(update.head.lineage), update).await
     }
 }
 

@@ -21,6 +21,7 @@
 mod backend;
 mod backoff;
 mod collection;
+mod copies;
 #[cfg(doc)]
 pub mod guide;
 mod layout;
@@ -29,6 +30,7 @@ mod names;
 mod owner;
 mod prefetch;
 mod reader;
+mod repair;
 mod settings;
 mod settle;
 mod stack;
@@ -45,6 +47,7 @@ pub use store::{KeyValueStore, ListedKey, RequestError, Value, Version};
 pub mod protocol {
     pub use crate::backoff::Backoff;
     pub use crate::collection::{delete, stored_items};
+    pub use crate::copies::update_stack;
     pub use crate::layout::{JournalName, Lease, MAX_DOCUMENT, MAX_FRAME, MAX_OBJECT, StackPaths};
     pub use crate::lease::{LeaseTerms, NoExpiry};
     pub use crate::owner::{HeadGuard, Owner, Renewal};
@@ -53,6 +56,11 @@ pub mod protocol {
     pub use crate::settle::{CreateOutcome, SettledStore, SwapOutcome};
     pub use crate::stack::{Stack, VersionedHead, adopt_stack};
     pub use crate::takeover::{HeldLease, Takeover, take_over};
+
+    /// Functions that read and write single objects of a damaged store.
+    pub mod repair {
+        pub use crate::repair::{create, delete, entries, list, lock, lock_damage, read, replace};
+    }
 
     /// Functions that list, read and swap name pointers.
     pub mod names {

@@ -5,7 +5,8 @@ use crate::layout::{Lease, MAX_OBJECT};
 use crate::stack::{Stack, VersionedHead};
 use crate::store::Value;
 use bytes::Bytes;
-use state_core::{Head, Lineage};
+use futures_util::future::join_all;
+use state_core::{Head, Lineage, SnapshotRef};
 use std::collections::VecDeque;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -19,12 +20,18 @@ const MOST: usize = 16;
 pub struct SnapshotPrefetch(Arc<Mutex<VecDeque<(String, Bytes)>>>);
 
 impl SnapshotPrefetch {
-    /// Fetches the snapshot of the head's base. Errors are ignored here: the later request repeats the read and
+    /// Fetches the snapshots of the head's base. Errors are ignored here: the later request repeats the read and
     /// reports them.
     pub async fn fetch(&self, stack: &Stack, head: &Head) {
-        let Some(snapshot) = &head.base.snapshot else {
-            return;
-        };
+        join_all(
+            head.base
+                .snapshots()
+                .map(|snapshot| self.fetch_one(stack, snapshot)),
+        )
+        .await;
+    }
+
+    async fn fetch_one(&self, stack: &Stack, snapshot: &SnapshotRef) {
         let path = stack.paths.object(&snapshot.object());
         if let Ok(Some(found)) = stack.store.read(&path, MAX_OBJECT).await {
             let mut held = self.held();

@@ -136,6 +136,22 @@ impl SettledStore {
         }
     }
 
+    /// Lists the names directly in a folder, those of keys and those of folders, sorted.
+    pub(crate) async fn list_entries(&self, folder: &str) -> Result<Vec<String>> {
+        let mut backoff = self.backoff();
+        let prefix = format!("{folder}/");
+        loop {
+            match self.store.list_entries(&prefix).await {
+                Ok(mut entries) => {
+                    entries.sort();
+                    entries.dedup();
+                    return Ok(entries);
+                }
+                Err(error) => self.retry_read(error, folder, &mut backoff).await?,
+            }
+        }
+    }
+
     /// Creates a key. An existing value is never replaced.
     ///
     /// # Errors

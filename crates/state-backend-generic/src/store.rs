@@ -44,6 +44,16 @@ pub trait KeyValueStore: fmt::Debug + Send + Sync {
     /// greater than it.
     async fn list(&self, prefix: &str, after: Option<&str>) -> Result<Vec<ListedKey>, RequestError>;
 
+    /// Lists the next part, up to a slash, of all keys that begin with `prefix`, which ends with a slash, in any order. The
+    /// default lists all keys.
+    async fn list_entries(&self, prefix: &str) -> Result<Vec<String>, RequestError> {
+        let listed = self.list(prefix, None).await?;
+        let below = listed.iter().filter_map(|listed| listed.key.strip_prefix(prefix));
+        Ok(below
+            .filter_map(|path| path.split('/').next().map(str::to_owned))
+            .collect())
+    }
+
     /// Deletes a key. Deleting a key that does not exist succeeds.
     ///
     /// The default returns an error. A store that implements deletion sets

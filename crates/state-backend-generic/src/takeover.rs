@@ -2,16 +2,18 @@
 //!
 //! ```text
 //!  head ─┐
-//!  lease ┴─► lease (epoch + 1) ─► head (that epoch) ─► journal ─► fence in the first free slot
+//!  lease ┴─► lease (epoch + 1) ─┬─► head (that epoch) ─► fence in the first free slot
+//!            journal ───────────┘
 //! ```
-//! The journal of a closed head doesn't grow, so it is read while the lease is written, and counts if the swap of the
-//! head replaces exactly the head with which it was read.
+//! The journal is read and checked while the lease is written, so the takeover of a damaged stack doesn't change the head.
+//! It counts if the swap of the head replaces exactly the head with which it was read. Frames that the previous owner
+//! stored since are found where the fence is to be.
 //!
 //! The lease makes conflicts rare. The fence stops a stale owner, which appends to the slot after the last frame that
 //! it has seen. Either the fence is in that slot and the append is refused, or the stale frame was stored first and the
 //! new owner has read it. Fences are therefore never deleted.
 
-use crate::layout::Lease;
+use crate::layout::{Lease, MAX_FRAME};
 use crate::prefetch::{SeenDocuments, SnapshotPrefetch};
 use crate::reader::{JournalRead, follow, read_with_snapshot};
 use crate::settle::{CreateOutcome, SwapOutcome};
@@ -24,8 +26,7 @@ use state_core::journal::{Fence, FrameKind};
 use state_core::{Enveloped, Epoch, Error, Frame, Head, Result};
 use std::time::Duration;
 
-/// The limit on the attempts at each step of a takeover while head or lease change. Also the limit on the frames of the
-/// previous owner that a takeover accepts before its fence.
+/// The limit on the attempts at each step of a takeover while head, lease or the end of the journal change.
 const ATTEMPTS: usize = 64;
 
 /// The result of a successful takeover.
@@ -83,11 +84,10 @@ pub async fn take_over(
     }
 }
 
-/// The head with which a takeover begins.
+/// The head with which a takeover begins, and the journal that was read with it.
 struct SeenHead {
     head: VersionedHead,
-    /// The journal, if the head says that it is closed, and if it could be read.
-    journal: Option<JournalRead>,
+    journal: Result<JournalRead>,
 }
 
 /// As [`claim_lease`], beginning with documents that were read earlier.
@@ -126,10 +126,29 @@ async fn claim_lease(
             return Ok(claimed);
         }
     }
-    Err(Error::conflict(
-        stack.shown(),
-        "other processes keep taking its lock; try again",
-    ))
+    Err(keeps_moving(stack))
+}
+
+fn keeps_moving(stack: &Stack) -> Error {
+    Error::conflict(stack.shown(), "other processes keep taking its lock; try again")
+}
+
+/// Takes the free lease of a stack whose next head has the given epoch, without a change of the head.
+///
+/// # Errors
+/// As [`take_over`].
+pub(crate) async fn hold(stack: &Stack, request: &Acquire, epoch: Epoch) -> Result<HeldLease> {
+    for _ in 0..ATTEMPTS {
+        let head = stack.head().await?;
+        let lease = stack.lease().await?;
+        let mut next = assess(stack, request, &head.head, lease.as_ref()).await?;
+        // A lease with an earlier epoch than the head doesn't hold the lock.
+        next.epoch = next.epoch.max(epoch);
+        if let Some(held) = write_lease(stack, next, lease.map(|(_, found)| found)).await? {
+            return Ok(held);
+        }
+    }
+    Err(keeps_moving(stack))
 }
 
 /// Returns the lease to write. Writes nothing.
@@ -169,8 +188,7 @@ async fn assess(
     })
 }
 
-/// Writes the lease, and reads the journal of a closed head meanwhile. Returns `None` if another process changed the
-/// lease.
+/// Writes the lease, and reads the journal meanwhile. Returns `None` if another process changed the lease.
 async fn claim(
     stack: &Stack,
     fetched: &SnapshotPrefetch,
@@ -178,12 +196,7 @@ async fn claim(
     lease: Lease,
     current: Option<Value>,
 ) -> Result<Option<(SeenHead, HeldLease)>> {
-    let journal = async {
-        match seen.head.closed {
-            true => read_with_snapshot(stack, &seen.head, None, fetched).await.ok(),
-            false => None,
-        }
-    };
+    let journal = read_with_snapshot(stack, &seen.head, None, fetched);
     let (held, journal) = join(write_lease(stack, lease, current), journal).await;
     Ok(held?.map(|held| (SeenHead { head: seen, journal }, held)))
 }
@@ -242,7 +255,7 @@ pub(crate) async fn release(stack: &Stack, held: &HeldLease) -> Result<()> {
     Ok(())
 }
 
-/// Writes the new epoch into the head, reads the journal, and ends it with a fence.
+/// Writes the new epoch into the head, and ends the journal with a fence. The head stays as it is if the journal is damaged.
 async fn fence(
     stack: &Stack,
     request: &Acquire,
@@ -250,32 +263,54 @@ async fn fence(
     seen: SeenHead,
     epoch: Epoch,
 ) -> Result<(VersionedHead, JournalRead)> {
-    // The head is swapped before the journal is read: once the head has the new epoch, no older owner can move the
-    // base, so the journal read below stays valid.
-    let SeenHead { head: seen, journal } = seen;
-    let version = seen.found.version.clone();
-    let (seen, replaced) = raise_epoch(stack, request, seen, epoch).await?;
-    let journal = match journal {
-        Some(journal) if replaced.found.version == version => journal,
-        // The end of a journal that was closed is known: since then nothing could be appended. A late append of an
-        // earlier owner finds a fence in its slot.
-        _ => {
-            let mut closed = seen.head.clone();
-            closed.closed = replaced.head.closed;
-            read_with_snapshot(stack, &closed, None, fetched).await?
-        }
-    };
+    let SeenHead {
+        mut head,
+        mut journal,
+    } = seen;
+    for _ in 0..ATTEMPTS {
+        let now = match journal {
+            Ok(read) => {
+                require_older(stack, &read, epoch)?;
+                match raise_epoch(stack, request, &head, epoch).await? {
+                    // Once the head has the new epoch, no older owner can move the base. A later takeover may have started
+                    // meanwhile. The head isn't read again: that takeover fences this owner like any other, and this
+                    // owner's head swaps fail on the version that it knows.
+                    RaisedEpoch::Ours(raised) => {
+                        return Ok((raised, put_fence(stack, request, read, epoch).await?));
+                    }
+                    // The previous owner changed the head first.
+                    RaisedEpoch::Changed(now) => now,
+                }
+            }
+            Err(error) => {
+                let now = stack.head().await?;
+                // The head is the same, so no race with a checkpoint or a collection explains the error.
+                if now.found.bytes == head.found.bytes {
+                    return Err(error);
+                }
+                now
+            }
+        };
+        journal = read_with_snapshot(stack, &now.head, None, fetched).await;
+        head = now;
+    }
+    Err(Error::conflict(
+        stack.shown(),
+        "its head keeps changing; try again",
+    ))
+}
+
+/// Requires that a fence of this epoch may follow the journal.
+fn require_older(stack: &Stack, journal: &JournalRead, epoch: Epoch) -> Result<()> {
     if journal.epoch > epoch {
         return Err(lost_race(stack, epoch));
     }
-    if !journal.frames.is_empty() {
-        // Readers refuse a frame whose epoch is more than `Epoch::MAX_STEP` above that of the frame before. A fence
-        // with such an epoch would make the journal unreadable, so the epoch is checked before the fence is written.
-        require_epoch(stack.shown(), journal.epoch, epoch)?;
+    if journal.frames.is_empty() {
+        return Ok(());
     }
-    // A later takeover may have started meanwhile. The head isn't read again: that takeover fences this owner like any
-    // other, and this owner's head swaps fail on the version that it knows.
-    Ok((seen, put_fence(stack, request, journal, epoch).await?))
+    // Readers refuse a frame whose epoch is more than `Epoch::MAX_STEP` above that of the frame before. A fence with such
+    // an epoch would make the journal unreadable.
+    require_epoch(stack.shown(), journal.epoch, epoch)
 }
 
 fn lost_race(stack: &Stack, epoch: Epoch) -> Error {
@@ -283,37 +318,36 @@ fn lost_race(stack: &Stack, epoch: Epoch) -> Error {
     Error::conflict(stack.shown(), reason)
 }
 
-/// Writes the new epoch into the head. From then on every head swap of an older owner fails. Returns the new head, and
-/// the head that it replaced.
+/// The outcome of raising the epoch in the head.
+enum RaisedEpoch {
+    /// The head has the new epoch.
+    Ours(VersionedHead),
+    /// The head was another one.
+    Changed(VersionedHead),
+}
+
+/// Writes the new epoch into the head that was read. From then on every head swap of an older owner fails.
 async fn raise_epoch(
     stack: &Stack,
     request: &Acquire,
-    seen: VersionedHead,
+    seen: &VersionedHead,
     epoch: Epoch,
-) -> Result<(VersionedHead, VersionedHead)> {
-    let mut seen = seen;
-    for _ in 0..ATTEMPTS {
-        if seen.head.removed {
-            return Err(stack.removed());
-        }
-        if seen.head.epoch >= epoch {
-            return Err(lost_race(stack, epoch));
-        }
-        let mut head = seen.head.clone();
-        head.closed = false;
-        head.epoch = epoch;
-        head.nonce = request.head_nonce;
-        match stack.swap(&stack.paths.head(), &head, &seen.found).await? {
-            SwapOutcome::Ours(found) => return Ok((VersionedHead { head, found }, seen)),
-            // The previous owner changed the head first: retry on the new head.
-            SwapOutcome::Changed { now: Some(now), .. } => seen = stack.parse_head(now)?,
-            SwapOutcome::Changed { now: None, .. } => seen = stack.head().await?,
-        }
+) -> Result<RaisedEpoch> {
+    if seen.head.removed {
+        return Err(stack.removed());
     }
-    Err(Error::conflict(
-        stack.shown(),
-        "its head keeps changing; try again",
-    ))
+    if seen.head.epoch >= epoch {
+        return Err(lost_race(stack, epoch));
+    }
+    let mut head = seen.head.clone();
+    head.closed = false;
+    head.epoch = epoch;
+    head.nonce = request.head_nonce;
+    Ok(match stack.swap(&stack.paths.head(), &head, &seen.found).await? {
+        SwapOutcome::Ours(found) => RaisedEpoch::Ours(VersionedHead { head, found }),
+        SwapOutcome::Changed { now: Some(now), .. } => RaisedEpoch::Changed(stack.parse_head(now)?),
+        SwapOutcome::Changed { now: None, .. } => RaisedEpoch::Changed(stack.head().await?),
+    })
 }
 
 /// Creates the fence in the first free slot. Frames that a stale owner stored before it belong to the journal.
@@ -334,30 +368,38 @@ async fn put_fence(
         let (kind, payload) = (FrameKind::Fence, fence.encode());
         let fence = Frame::new(kind, epoch, next, request.fence_nonce, &payload, &chain)?;
         let path = stack.paths.slot(next);
-        let frame = match stack.store.create(&path, fence.bytes()).await? {
+        match stack.store.create(&path, fence.bytes()).await? {
             CreateOutcome::Ours(_) => {
                 journal.push(fence);
                 return Ok(journal);
             }
-            // Any epoch is accepted here: a later epoch is reported below as a lost race, not as corruption.
-            CreateOutcome::Taken(occupant) => follow(
-                &stack.store.shown(&path),
-                &occupant.bytes,
-                0,
-                journal.tail,
-                Epoch::ZERO,
-            )?,
-        };
-        // The slot holds the fence of a later takeover, or of a racing one with the same epoch: this takeover lost.
-        if frame.epoch() >= epoch {
-            return Err(lost_race(stack, epoch));
+            CreateOutcome::Taken(occupant) => catch_up(stack, &mut journal, occupant, epoch).await?,
         }
-        journal.push(frame);
     }
     Err(Error::conflict(
         stack.shown(),
         "its previous lock holder keeps writing; try again",
     ))
+}
+
+/// Reads the frames that the previous owner stored since the journal was read; the first of them is `occupant`. All of them are
+/// read before the next attempt to write a fence: an attempt takes longer than an append, and would never overtake an owner
+/// that keeps writing.
+async fn catch_up(stack: &Stack, journal: &mut JournalRead, occupant: Value, epoch: Epoch) -> Result<()> {
+    let mut found = Some(occupant);
+    while let Some(occupant) = found {
+        let object = stack.store.shown(&stack.paths.slot(journal.tail.next));
+        // Any epoch is accepted here: a later epoch is reported below as a lost race, not as corruption.
+        let frame = follow(&object, &occupant.bytes, 0, journal.tail, Epoch::ZERO)?;
+        // The slot holds the fence of a later takeover, or of a racing one with the same epoch: this takeover lost.
+        if frame.epoch() >= epoch {
+            return Err(lost_race(stack, epoch));
+        }
+        journal.push(frame);
+        let next = stack.paths.slot(journal.tail.next);
+        found = stack.store.read(&next, MAX_FRAME).await?;
+    }
+    Ok(())
 }
 
 impl JournalRead {

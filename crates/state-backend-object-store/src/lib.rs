@@ -68,6 +68,7 @@ mod layout;
 mod objects;
 mod options;
 mod probe;
+mod repair;
 mod store;
 mod terms;
 #[cfg(feature = "testkit")]

@@ -12,8 +12,8 @@ use futures_util::TryStreamExt;
 use futures_util::future::{Either, select};
 use object_store::path::Path;
 use object_store::{
-    GetOptions, GetResult, ObjectMeta, ObjectStore, ObjectStoreExt, PutMode, PutOptions, PutPayload,
-    UpdateVersion,
+    GetOptions, GetResult, ListResult, ObjectMeta, ObjectStore, ObjectStoreExt, PutMode, PutOptions,
+    PutPayload, UpdateVersion,
 };
 use state_backend_generic::protocol::{Backoff, SettledStore, Stack};
 use state_backend_generic::{KeyValueStore, ListedKey, RequestError, Settings, Value, Version};
@@ -262,6 +262,24 @@ impl KeyValueStore for Objects {
         let listed = found(self.list_once(&self.path(prefix), after.as_ref()).await);
         let listed = listed.map_err(|failure| self.failed(&failure, prefix))?;
         Ok(listed.unwrap_or_default())
+    }
+
+    async fn list_entries(&self, prefix: &str) -> Result<Vec<String>, RequestError> {
+        let folder = self.path(prefix);
+        let listed = found(self.ask(0, self.store.list_with_delimiter(Some(&folder))).await);
+        let listed = listed.map_err(|failure| self.failed(&failure, prefix))?;
+        let Some(ListResult {
+            objects,
+            common_prefixes,
+            ..
+        }) = listed
+        else {
+            return Ok(Vec::new());
+        };
+        let paths = objects.into_iter().map(|meta| meta.location);
+        let paths = paths.chain(common_prefixes);
+        let names = paths.filter_map(|path| Some(path.prefix_match(&folder)?.next()?.as_ref().to_owned()));
+        Ok(names.collect())
     }
 
     /// Deletes an object. Some stores report an error for a missing object; it counts as deleted.

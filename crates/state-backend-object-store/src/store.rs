@@ -13,12 +13,13 @@ use futures_util::future::{Either, select};
 use object_store::ObjectStore;
 use state_backend_generic::Value;
 use state_backend_generic::protocol::{
-    CreateOutcome, MAX_DOCUMENT, Owner, SeenDocuments, SnapshotPrefetch, Stack, adopt_stack, names,
-    read_journal, stored_items, take_over,
+    CreateOutcome, MAX_DOCUMENT, Owner, SeenDocuments, SettledStore, SnapshotPrefetch, Stack, adopt_stack,
+    names, read_journal, stored_items, take_over, update_stack,
 };
 use state_core::backend::{
-    Acquire, Acquired, Capabilities, CheckableStore, CollectableStore, CopyTarget, Extensions, JournalView,
-    LockStatus, NamePointer, ObjectKind, ObjectName, Opening, RemoteStore, StoreCheck, StoredItem, Tail,
+    Acquire, Acquired, Capabilities, CheckableStore, CollectableStore, CopyTarget, CopyUpdate, Extensions,
+    JournalView, LockStatus, NamePointer, ObjectKind, ObjectName, Opening, RemoteStore, StoreCheck,
+    StoredItem, Tail,
 };
 use state_core::{Backend, Enveloped, Error, Frame, Head, Lineage, Nonce, Result, Slot, StackName, Writer};
 use std::fmt;
@@ -50,7 +51,7 @@ pub struct ObjectBackend {
 
 /// A store whose `format` was read or created.
 #[derive(Debug)]
-struct OpenedStore {
+pub(crate) struct OpenedStore {
     /// The object store, with [`UnquotedEtags`] if the probe found that the endpoint needs it.
     objects: Objects,
     /// Whether this handle created the store.
@@ -98,6 +99,11 @@ impl ObjectBackend {
         if self.opening == Opening::Existing {
             return Err(Error::not_found(format!("state store {}", self.url())));
         }
+        self.make_store().await
+    }
+
+    /// Creates `format`, or opens the store if `format` exists.
+    pub(crate) async fn make_store(&self) -> Result<OpenedStore> {
         // Probe before `format` exists, so that no state is ever written to a store without the guarantees.
         let layout = Layout {
             layout: LAYOUT,
@@ -222,6 +228,36 @@ impl ObjectBackend {
     {
         self.reading(|objects| read(self.stack_in(&objects, lineage)))
             .await
+    }
+
+    /// Returns the store for reads that don't need `format`.
+    pub(crate) fn damaged(&self) -> SettledStore {
+        self.objects.settled()
+    }
+
+    /// Returns a stack for reads that don't need `format`.
+    pub(crate) fn damaged_stack(&self, lineage: Lineage) -> Stack {
+        self.stack_in(&self.objects, lineage)
+    }
+
+    /// Returns the store for the writes of a repair. If `format` is missing or damaged, only a probe can show what the store
+    /// needs.
+    async fn repairable(&self) -> Result<&Objects> {
+        match self.writable().await {
+            Err(Error::Corrupt { .. } | Error::NotFound { .. }) => {
+                let probe = async || Ok(self.wrapped_for(self.prove().await?));
+                self.proven.get_or_try_init(probe).await
+            }
+            found => found,
+        }
+    }
+
+    pub(crate) async fn repaired(&self) -> Result<SettledStore> {
+        Ok(self.repairable().await?.settled())
+    }
+
+    pub(crate) async fn repaired_stack(&self, lineage: Lineage) -> Result<Stack> {
+        Ok(self.stack_in(self.repairable().await?, lineage))
     }
 
     async fn writable_stack(&self, lineage: Lineage) -> Result<Stack> {
@@ -351,6 +387,7 @@ impl Backend for ObjectBackend {
             .with_copies(self)
             .with_collection(self)
             .with_remote(self)
+            .with_repair(self)
     }
 }
 
@@ -372,6 +409,10 @@ impl CopyTarget for ObjectBackend {
 
     async fn adopt_stack(&self, head: &Head, before: Tail, frames: &[Frame]) -> Result<()> {
         adopt_stack(&self.writable_stack(head.lineage).await?, head, before, frames).await
+    }
+
+    async fn update_stack(&self, update: &CopyUpdate) -> Result<()> {
+        update_stack(&self.writable_stack(update.head.lineage).await?, update).await
     }
 }
 

@@ -27,7 +27,9 @@ mod outputs;
 mod pending;
 mod recipients;
 mod rekey;
+mod restore;
 mod rollback;
+mod salvage;
 mod schema;
 mod secret;
 mod show;
@@ -107,6 +109,8 @@ pub(crate) enum Command {
     /// Print the identity used for locks
     Whoami,
     Verify(verify::Args),
+    Salvage(salvage::Args),
+    Restore(restore::Args),
     /// List and resolve operations with an unknown outcome
     #[command(subcommand)]
     Pending(pending::Command),
@@ -180,6 +184,8 @@ pub(crate) async fn run(context: &Context, command: &Command) -> CommandResult {
         Command::Identity(args) => identity::run(context, args),
         Command::Gc(args) => gc::run(context, args).await,
         Command::Verify(args) => verify::run(context, args).await,
+        Command::Salvage(args) => salvage::run(context, args).await,
+        Command::Restore(args) => restore::run(context, args).await,
         Command::Pending(command) => pending::run(context, command).await,
         Command::Lock(command) => lock::run(context, command).await,
         Command::Config(command) => config::run(context, command),

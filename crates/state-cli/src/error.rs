@@ -275,8 +275,9 @@ impl From<ProgramError> for CliError {
     }
 }
 
-/// Hint for a revision that `gc` has deleted.
-const COLLECTED: &str = "`statectl gc` deleted the revision; list the others with `statectl history`";
+/// Hint for a revision before the beginning of the history.
+const COLLECTED: &str = "`statectl gc` deleted the revision, or a salvage or a restore replaced the history before it; list the \
+                         others with `statectl history`";
 
 /// The stack that an error is about, by its object: `stack shop`, `head of stack shop`. None for a stack of which only the
 /// lineage is known: `--stack` takes no lineage.
@@ -302,8 +303,8 @@ const LOST_NAME: &[&str] = &["the name was deleted or exchanged in the store"];
 /// Hint for a name whose pointer is gone or leads elsewhere.
 fn restore_name(object: &str) -> String {
     format!(
-        "restore the name's file below `names/` from a backup or from the store's earlier versions; only if the change was \
-         intended, run {}: this client then forgets the stack, and the next `up` or `import` makes everything again",
+        "run `statectl salvage`, or restore the name's file below `names/` from a backup or from the store's earlier \
+         versions; only if the change was intended, run {}: this client then forgets the stack, and the next `up` or `import` makes everything again",
         accepting(object)
     )
 }
@@ -417,8 +418,8 @@ fn hint(kind: ErrorKind) -> Option<&'static str> {
         }
         ErrorKind::NotApplied => "nothing was changed: fix the cause, then run the command again",
         ErrorKind::Corrupt => {
-            "don't write to the stack; find the damage with `statectl verify --deep`, then restore the files from a \
-             backup"
+            "don't write to the stack; find the damage with `statectl verify --deep`, then run `statectl salvage`, or \
+             restore the files from a backup"
         }
         ErrorKind::Integrity => "list all violations of the stored state with `statectl verify`",
         ErrorKind::Format => "use the version of statectl that wrote the data, or a newer one",
@@ -429,7 +430,8 @@ fn hint(kind: ErrorKind) -> Option<&'static str> {
              `statectl identity` prints"
         }
         ErrorKind::Denied => {
-            "check your permissions and credentials for the store, then run the command again"
+            "check your permissions and credentials for the store, then run the command again; files of another user need \
+             `chown` or `chmod` by their owner"
         }
         ErrorKind::Unavailable => "check that the store exists and is reachable, then run the command again",
         ErrorKind::Closed => "run the command again",

@@ -13,7 +13,7 @@ use clap::ValueEnum;
 use state_core::Entropy;
 use state_core::head::SealingPolicy;
 use state_encrypt::{AgeKeys, Identities, Passphrase, PluginRules, Prompter, Recipients, generate_identity};
-use std::fs::OpenOptions;
+use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -62,12 +62,20 @@ impl Sealing {
     /// # Errors
     /// Like [`Keys::ensure`].
     pub(crate) fn prepare(self, keys: &Keys) -> Result<(SealingPolicy, Vec<String>), CliError> {
-        let policy = match self {
+        let advice = match self {
+            Self::Sensitive | Self::All => keys.ensure()?.iter().map(NewIdentity::advice).collect(),
+            Self::Plaintext => Vec::new(),
+        };
+        Ok((self.policy(), advice))
+    }
+
+    /// The policy for the head of a stack.
+    pub(crate) const fn policy(self) -> SealingPolicy {
+        match self {
             Self::Sensitive => SealingPolicy::Sensitive,
             Self::All => SealingPolicy::All,
-            Self::Plaintext => return Ok((SealingPolicy::Plaintext, Vec::new())),
-        };
-        Ok((policy, keys.ensure()?.iter().map(NewIdentity::advice).collect()))
+            Self::Plaintext => SealingPolicy::Plaintext,
+        }
     }
 }
 
@@ -280,8 +288,8 @@ fn refused(object: &str, error: &state_encrypt::Error) -> CliError {
     CliError::undecipherable(object, &error.to_string()).with_hint(error.hint())
 }
 
-/// Creates a private file with its whole content at once, so that no other process reads a part of it. Fails if the file
-/// exists.
+/// Creates a private file with its whole content at once, so that no other process reads a part of it, and makes it durable: a
+/// value may be encrypted for the identity right after. Fails if the file exists.
 fn create_whole(file: &Path, content: &[u8]) -> std::io::Result<()> {
     let beside = file.with_extension(format!("{}.tmp", std::process::id()));
     // A process with the same id may have crashed here.
@@ -293,11 +301,15 @@ fn create_whole(file: &Path, content: &[u8]) -> std::io::Result<()> {
         // Not every file system has links.
         Err(error) if error.kind() != ErrorKind::AlreadyExists => create_private(file, content),
         linked => linked,
+    }?;
+    match file.parent() {
+        Some(folder) => File::open(folder)?.sync_all(),
+        None => Ok(()),
     }
 }
 
 /// Creates a file that only its owner can read. Fails if the file exists.
-pub(crate) fn create_private(file: &Path, content: &[u8]) -> std::io::Result<()> {
+fn create_private(file: &Path, content: &[u8]) -> std::io::Result<()> {
     let mut created = OpenOptions::new()
         .write(true)
         .create_new(true)

@@ -31,6 +31,7 @@ mod query;
 mod reading;
 mod render;
 mod repair_steps;
+mod reserve;
 mod rollback_guard;
 mod settings;
 mod signals;

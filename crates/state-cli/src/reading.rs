@@ -3,7 +3,7 @@
 use crate::context::Context;
 use crate::error::CliError;
 use crate::marks::StackStatus;
-use state_core::{Address, RevisionId, Snapshot, State};
+use state_core::{Address, Snapshot, State};
 use state_manager::{Authenticity, RevisionSpec, View};
 use std::sync::Arc;
 
@@ -15,16 +15,6 @@ pub(crate) struct At {
     /// A revision is named by its id, a prefix of its id, its serial, `@` (current) or `@-` (the one before).
     #[arg(long, value_name = "REV")]
     pub(crate) at: Option<RevisionSpec>,
-}
-
-impl At {
-    /// The id of the named revision; none for the latest state.
-    pub(crate) async fn resolve(&self, view: &View) -> Result<Option<RevisionId>, CliError> {
-        match &self.at {
-            None => Ok(None),
-            Some(wanted) => Ok(Some(view.revision_list().await?.resolve(wanted)?)),
-        }
-    }
 }
 
 /// The snapshot with decrypted values if an identity can decrypt them, else unchanged. For comparisons of snapshots that are
@@ -49,9 +39,9 @@ pub(crate) struct Reading {
 impl Reading {
     /// Reads the state that the flags select.
     pub(crate) async fn open(context: &Context, at: &At) -> Result<Self, CliError> {
-        let view = context.store.open_view().await?;
+        let (view, revision) = context.store.read_at(at.at.as_ref()).await?;
         let shows_secrets = context.settings.show_secrets;
-        let (status, authenticity, mut snapshot, state) = match at.resolve(&view).await? {
+        let (status, authenticity, mut snapshot, state) = match revision {
             None => {
                 let is_open = !shows_secrets || view.head.key_id.is_none();
                 (
@@ -61,8 +51,7 @@ impl Reading {
                     is_open.then(|| Arc::clone(&view.state)),
                 )
             }
-            Some(revision) => {
-                let snapshot = view.get(&revision).await?;
+            Some((revision, snapshot)) => {
                 let status = StackStatus::at(&view.name, revision, &snapshot);
                 (status, None, snapshot, None)
             }

@@ -1,8 +1,13 @@
-//! Handles SIGINT and SIGTERM: the first signal stops a run after the steps in flight, the second abandons these steps.
+//! Handles SIGINT, SIGTERM and SIGHUP: the first signal stops a run after the steps in flight, the second abandons these
+//! steps.
+//!
+//! A closed terminal sends SIGHUP. Without a handler the process would end at once, while its commands go on in process
+//! groups of their own.
 
 use crate::error::CliError;
 use state_engine::Interrupt;
-use tokio::signal::unix::{SignalKind, signal};
+use std::io::IsTerminal;
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::JoinHandle;
 
 /// Forwards signals to a run until it is dropped. After the first listener was started, SIGINT no longer ends the process.
@@ -12,7 +17,8 @@ pub(crate) struct Listener {
 }
 
 impl Listener {
-    /// Starts to forward SIGINT and SIGTERM to a run. Calls `report` with a text that describes the effect of each signal.
+    /// Starts to forward SIGINT, SIGTERM and SIGHUP to a run. Calls `report` with a text that describes the effect of each
+    /// signal. A process that inherited SIGHUP as ignored, as `nohup` does, keeps ignoring it.
     ///
     /// # Errors
     /// If the operating system refuses to install a signal handler.
@@ -23,12 +29,17 @@ impl Listener {
         let failed = |source: std::io::Error| CliError::io("signal handler", &source);
         let mut interrupted = signal(SignalKind::interrupt()).map_err(failed)?;
         let mut terminated = signal(SignalKind::terminate()).map_err(failed)?;
+        let mut hung_up = match ignores_hangup() {
+            true => None,
+            false => Some(signal(SignalKind::hangup()).map_err(failed)?),
+        };
         let interrupt = interrupt.clone();
         let task = tokio::spawn(async move {
             loop {
                 tokio::select! {
                     _ = interrupted.recv() => {}
                     _ = terminated.recv() => {}
+                    () = next(&mut hung_up) => {}
                 }
                 if let Some(text) = effect(&interrupt) {
                     report(text);
@@ -38,6 +49,32 @@ impl Listener {
         });
         Ok(Self { task })
     }
+}
+
+/// Waits for the next signal; forever without a handler.
+async fn next(signal: &mut Option<Signal>) {
+    match signal {
+        Some(signal) => {
+            signal.recv().await;
+        }
+        None => std::future::pending().await,
+    }
+}
+
+/// Whether the process inherited SIGHUP as ignored. A handler that was installed before doesn't change the answer.
+fn ignores_hangup() -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").ok();
+    // Without `/proc`, the traces of `nohup` decide: it moves both streams away from the terminal.
+    let has_terminal = || std::io::stdout().is_terminal() || std::io::stderr().is_terminal();
+    let ignored = status.as_deref().and_then(is_ignored_in);
+    ignored.unwrap_or_else(|| !has_terminal())
+}
+
+/// Reads from Linux's description of a process whether it ignores SIGHUP, which is the lowest bit of the mask.
+fn is_ignored_in(status: &str) -> Option<bool> {
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"))?;
+    let mask = u64::from_str_radix(mask.trim(), 16).ok()?;
+    Some(mask & 1 == 1)
 }
 
 /// Describes the effect of the next signal.

@@ -1,6 +1,7 @@
 //! Opens the store and the stack that the settings name.
 
 mod completion_memory;
+mod damaged;
 mod named;
 mod vanished;
 
@@ -23,6 +24,7 @@ use std::pin::pin;
 use std::sync::Arc;
 
 use completion_memory::CompletionMemory;
+pub(crate) use damaged::listed;
 pub(crate) use named::require_own_store;
 
 /// The folder of the default store.
@@ -87,6 +89,10 @@ impl Opener {
                 let object = format!("store {}", shown(url));
                 self.settings.expectations().refuse_new_store(&object)?;
                 (self.connect(url, Opening::Create).await, true)
+            }
+            // Creating an existing store changes nothing, and refuses one that only its owner may use.
+            Ok(_) if self.configured(url, "group-writable").as_deref() == Some("true") => {
+                (self.connect(url, Opening::Create).await, false)
             }
             other => (other, false),
         };
@@ -251,14 +257,14 @@ impl Opener {
             .await
     }
 
-    /// As [`open_view`](Self::open_view), for a command that locks the stack next.
+    /// As [`open_view`](Self::open_view), for a command that locks the stack next and restores an earlier revision.
     ///
     /// # Errors
     /// As [`open_view`](Self::open_view).
-    pub(crate) async fn open_view_to_lock(&self) -> Result<View, CliError> {
+    pub(crate) async fn open_view_to_restore(&self) -> Result<View, CliError> {
         let name = self.settings.stack.as_ref();
         self.viewed(
-            self.open_and(async |stacks| stacks.view_to_lock(name).await)
+            self.open_and(async |stacks| stacks.view_to_restore(name).await)
                 .await?,
         )
         .await
@@ -437,6 +443,11 @@ pub(crate) fn spool_folder() -> Option<PathBuf> {
     Some(state_folder()?.join("statectl/spool"))
 }
 
+/// The folder for the locks of commands that change resources; none without a home folder.
+pub(crate) fn locks_folder() -> Option<PathBuf> {
+    Some(state_folder()?.join("statectl/running"))
+}
+
 /// The error for a missing stack, with a suggestion of a similar name.
 pub(crate) async fn no_stack(stacks: &Stacks, name: &StackName) -> CliError {
     let names = stacks.pointer_names().await.unwrap_or_default();
@@ -460,7 +471,8 @@ pub(crate) async fn no_stack(stacks: &Stacks, name: &StackName) -> CliError {
 }
 
 /// Runs `work` with a session and closes the session, also if `work` fails. A failure to close is returned as a warning,
-/// because the acknowledged writes are stored already.
+/// because `work` reports what the store acknowledged. The warning claims nothing about the rest: the log of an update, for
+/// example, is stored at the close.
 pub(crate) async fn run_and_close<T>(
     session: Session,
     work: impl AsyncFnOnce(&Session) -> Result<T, CliError>,
@@ -484,14 +496,15 @@ pub(crate) async fn close(session: Session) -> Result<Option<String>, CliError> 
     let message = &error.message;
     match kind {
         ErrorKind::Distrusted | ErrorKind::Sealed => Err(CliError {
-            message: format!("all changes are stored, but the stack can't be trusted: {message}"),
+            message: format!("the stack can't be trusted any more, which its close found: {message}"),
             ..error
         }),
         ErrorKind::Fenced => Ok(Some(format!(
             "another client took over the lock before it was released: {message}"
         ))),
         _ => Ok(Some(format!(
-            "all changes are stored, but the lock was not released: {message}"
+            "the close of the stack failed, so work in its background may be missing: {message}; check the lock with \
+             `statectl lock status`"
         ))),
     }
 }

@@ -45,6 +45,8 @@ impl Target {
         context.store.log_use(&format!("store {url}"));
         let wanted = name.as_ref().or(context.store.settings.stack.as_ref());
         let found = stacks.find_to_lock(wanted).await?;
+        // A program names its stack, and creates it again after the user gave up a lost one.
+        let may_be_second = name.is_some();
         let name = match (&found, wanted) {
             (Lookup::Found(stack), _) => stack.name().clone(),
             (Lookup::Several(names), _) => return Err(several(&stacks, names)),
@@ -55,8 +57,16 @@ impl Target {
         let (stack, created_stack) = match found {
             Lookup::Found(stack) => (stack, false),
             _ => {
+                let beside_orphan = match created_store {
+                    true => Ok(()),
+                    false => context.store.refuse_beside_orphan(&place.url, &name).await,
+                };
+                match beside_orphan {
+                    Err(refusal) if may_be_second => warnings.push(refusal.message),
+                    checked => checked?,
+                }
                 let (policy, advice) = sealing.policy.prepare(&context.store.keys)?;
-                warnings = advice;
+                warnings.extend(advice);
                 // `prepare` may have created the first identity, which the store doesn't have yet.
                 stacks = context.store.with_keys(stacks);
                 (stacks.new_stack_with(&name, policy).await?, true)

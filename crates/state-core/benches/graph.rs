@@ -302,6 +302,12 @@ fn decoded(entries: Vec<SharedEntry>) -> Snapshot {
     snapshot.entries = entries;
     let bytes = codec::encode_stored(&snapshot);
     drop(snapshot);
-    let mut blocks = [bytes].into_iter();
-    codec::decode_stored("snapshot", NonZeroUsize::MIN, || Ok(blocks.next())).unwrap()
+    let mut blocks = [&*bytes].into_iter();
+    let next = |buffer: &mut Vec<u8>| {
+        let block = blocks.next();
+        buffer.clear();
+        buffer.extend_from_slice(block.unwrap_or_default());
+        Ok(block.is_some())
+    };
+    codec::decode_stored("snapshot", NonZeroUsize::MIN, next).unwrap()
 }

@@ -132,10 +132,12 @@ impl Input {
     /// From bytes to a verified state.
     fn load(&self, threads: usize, steps: &mut BTreeMap<&'static str, Duration>) -> (Snapshot, State) {
         let (mut blocks, mut digester) = (Blocks::of(&self.bytes), Digester::default());
-        let next = || {
+        let next = |buffer: &mut Vec<u8>| {
             let block = blocks.next();
-            digester.add(block.unwrap_or_default());
-            Ok(block)
+            buffer.clear();
+            buffer.extend_from_slice(block.unwrap_or_default());
+            digester.add(buffer);
+            Ok(block.is_some())
         };
         let threads = NonZeroUsize::new(threads).unwrap();
         let (snapshot, time) = step(|| codec::decode_stored("snapshot", threads, next).unwrap());

@@ -1,7 +1,9 @@
 //! Time and random bits as injected dependencies, so that the logic in this crate is deterministic.
 
+use crate::ids::deserialize_text;
 use async_trait::async_trait;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
+use std::convert::Infallible;
 use std::fmt;
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -9,7 +11,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 /// A point in time as RFC 3339 text. Timestamps of other tools keep their spelling; [`Clock::now`] returns UTC.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(transparent)]
 pub struct Timestamp(Arc<str>);
 
@@ -22,6 +24,12 @@ impl Timestamp {
     /// The timestamp as it was written.
     pub fn as_str(&self) -> &str {
         &self.0
+    }
+}
+
+impl<'de> Deserialize<'de> for Timestamp {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserialize_text(deserializer, |text| Ok::<_, Infallible>(Self::new(text)))
     }
 }
 

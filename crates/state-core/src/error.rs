@@ -88,7 +88,7 @@ pub enum Error {
         source: Source,
     },
     /// The outcome of the write is unknown. Look up the mutation ids once the store answers again.
-    #[error("{object}: the outcome of {} is unknown; look it up once the store answers", counted(mutations.len(), "mutation"))]
+    #[error("{object}: the outcome of {} is unknown; look it up once the store answers", writes(mutations.len()))]
     Indeterminate {
         /// The object that the call wanted to write.
         object: String,
@@ -413,6 +413,14 @@ fn counted(count: usize, noun: &str) -> String {
     format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
 }
 
+/// Names the writes of an error that concerns this many mutations. A head or a lock concerns none.
+fn writes(mutations: usize) -> String {
+    match mutations {
+        0 => "the write".to_owned(),
+        count => counted(count, "mutation"),
+    }
+}
+
 struct ViolationList<'a>(&'a [Violation]);
 
 impl fmt::Display for ViolationList<'_> {
@@ -430,5 +438,26 @@ impl fmt::Display for ViolationList<'_> {
 impl From<ParseIdError> for Error {
     fn from(error: ParseIdError) -> Self {
         Self::invalid(error.object, error.reason)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Error, MutationId};
+
+    #[test]
+    fn unknown_outcome_counts_only_real_mutations() {
+        let text = |mutations| {
+            let error = Error::Indeterminate {
+                object: "head.json".to_owned(),
+                mutations,
+                source: "the store didn't answer".into(),
+            };
+            error.to_string()
+        };
+        let one = MutationId::from_bits([1; 16]);
+        assert!(text(vec![]).starts_with("head.json: the outcome of the write is unknown"));
+        assert!(text(vec![one]).starts_with("head.json: the outcome of 1 mutation is unknown"));
+        assert!(text(vec![one, one]).starts_with("head.json: the outcome of 2 mutations is unknown"));
     }
 }

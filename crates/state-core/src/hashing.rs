@@ -3,8 +3,10 @@
 //! The seed differs from process to process, so that a state file can't be made to collide. Nothing may depend on the
 //! order of iteration.
 
+mod partitions;
 mod positions;
 
+pub(crate) use partitions::HashPartitions;
 pub(crate) use positions::{Hash32, PositionTable, repeated};
 
 use foldhash::fast::RandomState;

@@ -11,8 +11,7 @@ macro_rules! serde_as_text {
 
         impl<'de> serde::Deserialize<'de> for $name {
             fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                let text = std::borrow::Cow::<'de, str>::deserialize(deserializer)?;
-                text.parse().map_err(serde::de::Error::custom)
+                crate::ids::deserialize_text(deserializer, str::parse)
             }
         }
     };
@@ -25,6 +24,35 @@ pub mod id;
 pub mod name;
 pub(crate) mod object;
 pub mod revision;
+
+use serde::de::{self, Visitor};
+use std::fmt;
+
+/// Deserializes a text and parses it. The text isn't copied first: a history contains ten identifiers a revision.
+pub(crate) fn deserialize_text<'de, D, T, E>(
+    deserializer: D,
+    parse: impl Fn(&str) -> Result<T, E>,
+) -> Result<T, D::Error>
+where
+    D: serde::Deserializer<'de>,
+    E: fmt::Display,
+{
+    struct Text<F>(F);
+
+    impl<T, E: fmt::Display, F: Fn(&str) -> Result<T, E>> Visitor<'_> for Text<F> {
+        type Value = T;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("a string")
+        }
+
+        fn visit_str<D: de::Error>(self, text: &str) -> Result<T, D> {
+            (self.0)(text).map_err(D::custom)
+        }
+    }
+
+    deserializer.deserialize_str(Text(parse))
+}
 
 /// The error for text that is not a valid identifier. Converts into [`Error::Invalid`](crate::Error::Invalid).
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -10,8 +10,8 @@ mod tests;
 mod writer;
 
 use crate::backend::{
-    Acquire, Acquired, Backend, Capabilities, CollectableStore, CopyTarget, Extensions, JournalView,
-    LockStatus, NamePointer, ObjectKind, ObjectName, StoredItem, Tail,
+    Acquire, Acquired, Backend, Capabilities, CollectableStore, CopyTarget, CopyUpdate, Extensions,
+    JournalView, LockStatus, NamePointer, ObjectKind, ObjectName, StoredItem, Tail,
 };
 use crate::counter::Slot;
 use crate::error::{Error, Result};
@@ -181,7 +181,11 @@ impl Backend for MemoryBackend {
 impl CopyTarget for MemoryBackend {
     async fn adopt_object(&self, lineage: Lineage, name: &ObjectName, bytes: Bytes) -> Result<()> {
         let mut contents = self.contents();
-        let objects = contents.adopted.entry(lineage).or_default();
+        let Contents { adopted, stacks, .. } = &mut *contents;
+        let objects = match stacks.get_mut(&lineage) {
+            Some(stack) => &mut stack.objects,
+            None => adopted.entry(lineage).or_default(),
+        };
         let there = objects.entry(name.clone()).or_insert_with(|| bytes.clone());
         if *there == bytes {
             return Ok(());
@@ -201,6 +205,14 @@ impl CopyTarget for MemoryBackend {
         contents.adopted.remove(&head.lineage);
         contents.stacks.insert(head.lineage, stack);
         Ok(())
+    }
+
+    async fn update_stack(&self, update: &CopyUpdate) -> Result<()> {
+        let mut contents = self.contents();
+        let lineage = update.head.lineage;
+        let stack = contents.stacks.get_mut(&lineage);
+        let stack = stack.ok_or_else(|| Error::not_found(format!("stack {lineage}")))?;
+        stack.update(update)
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::data_key::{DataKey, Purpose};
 use crate::error::{Error, Result};
 use crate::padding::{padded_length, push_padded, remove_padding};
-use crate::place::{Place, length};
+use crate::place::{LENGTH, Place};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD_NO_PAD;
 use chacha20poly1305::aead::AeadInPlace;
@@ -14,7 +14,12 @@ use subtle::ConstantTimeEq;
 use zeroize::Zeroizing;
 
 pub(crate) const NONCE: usize = 24;
+/// Number of base64 digits of a nonce. They end at the end of a byte, so that the digits after them can be decoded alone.
+const NONCE_DIGITS: usize = NONCE / 3 * 4;
 const TAG: usize = 16;
+
+const NOT_BASE64: &str = "it is not base64";
+const CUT_OFF: &str = "it is cut off";
 
 /// Seals and opens values under one key in one lineage. Both derived keys are wiped when the cipher is dropped.
 pub(crate) struct Cipher {
@@ -53,20 +58,23 @@ impl Cipher {
     /// Pads and encrypts a value, and returns nonce, ciphertext and tag. The same value in the same place always yields the
     /// same bytes.
     pub(crate) fn seal(&self, place: &Place<'_>, path: &str, value: &[u8]) -> Result<Vec<u8>> {
-        let associated = place.associated(path, self.lineage, self.key_id);
-        let mut bytes = Vec::with_capacity(NONCE + padded_length(value.len()) + TAG);
-        bytes.extend_from_slice(&[0; NONCE]);
+        let more = padded_length(value.len()) + TAG;
+        let mut bytes = place.associated(path, self.lineage, self.key_id, more);
+        let start = bytes.len();
         push_padded(&mut bytes, value);
-        let nonce = self.nonce(&associated, &bytes[NONCE..]);
-        bytes[..NONCE].copy_from_slice(&nonce);
+        let nonce = self.nonce(&bytes);
+        let (associated, padded) = bytes.split_at_mut(start);
         let tag = self
             .aead
-            .encrypt_in_place_detached(XNonce::from_slice(&nonce), &associated, &mut bytes[NONCE..])
+            .encrypt_in_place_detached(XNonce::from_slice(&nonce), &associated[LENGTH..], padded)
             .map_err(|_| Error::Malformed {
                 place: place.at(path),
                 reason: "it is too large to be sealed",
             })?;
         bytes.extend_from_slice(&tag);
+        // The associated data isn't stored, and is longer than the nonce.
+        bytes.drain(..start - NONCE);
+        bytes[..NONCE].copy_from_slice(&nonce);
         Ok(bytes)
     }
 
@@ -85,35 +93,48 @@ impl Cipher {
                 ours: self.digits[..key.len()].to_owned(),
             });
         }
-        let mut bytes = STANDARD_NO_PAD
-            .decode(encoded)
-            .map_err(|_| malformed("it is not base64"))?;
-        if bytes.len() < NONCE + TAG {
-            return Err(malformed("it is cut off"));
-        }
+        let Some((first, rest)) = encoded.split_at_checked(NONCE_DIGITS) else {
+            let reason = STANDARD_NO_PAD.decode(encoded).map_or(NOT_BASE64, |_| CUT_OFF);
+            return Err(malformed(reason));
+        };
+        let mut nonce = [0; NONCE];
+        STANDARD_NO_PAD
+            .decode_slice(first, &mut nonce)
+            .map_err(|_| malformed(NOT_BASE64))?;
+        let mut bytes = Zeroizing::new(place.associated(path, self.lineage, self.key_id, rest.len()));
+        let start = bytes.len();
+        STANDARD_NO_PAD
+            .decode_vec(rest, &mut bytes)
+            .map_err(|_| malformed(NOT_BASE64))?;
         let not_authentic = || Error::NotAuthentic {
             place: place.at(path),
         };
-        let associated = place.associated(path, self.lineage, self.key_id);
-        let mut nonce = [0; NONCE];
-        nonce.copy_from_slice(&bytes[..NONCE]);
+        let end = bytes.len().saturating_sub(TAG);
+        if end < start {
+            return Err(malformed(CUT_OFF));
+        }
         let mut tag = [0; TAG];
-        tag.copy_from_slice(&bytes[bytes.len() - TAG..]);
-        bytes.truncate(bytes.len() - TAG);
-        bytes.drain(..NONCE);
-        let mut value = Zeroizing::new(bytes);
+        tag.copy_from_slice(&bytes[end..]);
+        bytes.truncate(end);
+        let (associated, value) = bytes.split_at_mut(start);
         self.aead
-            .decrypt_in_place_detached(XNonce::from_slice(&nonce), &associated, &mut value, (&tag).into())
+            .decrypt_in_place_detached(
+                XNonce::from_slice(&nonce),
+                &associated[LENGTH..],
+                value,
+                (&tag).into(),
+            )
             .map_err(|_| not_authentic())?;
         // Poly1305 is not key-committing: a crafted ciphertext can be valid under two keys. The recomputed nonce
         // binds the ciphertext to one key.
-        if !bool::from(self.nonce(&associated, &value).ct_eq(&nonce)) {
+        if !bool::from(self.nonce(&bytes).ct_eq(&nonce)) {
             return Err(not_authentic());
         }
-        if !remove_padding(&mut value) {
+        bytes.drain(..start);
+        if !remove_padding(&mut bytes) {
             return Err(malformed("its padding is wrong"));
         }
-        match String::from_utf8(std::mem::take(&mut *value)) {
+        match String::from_utf8(std::mem::take(&mut *bytes)) {
             Ok(text) => Ok(Zeroizing::new(text)),
             Err(error) => {
                 drop(Zeroizing::new(error.into_bytes()));
@@ -122,14 +143,10 @@ impl Cipher {
         }
     }
 
-    /// The nonce of a padded value.
-    fn nonce(&self, associated: &[u8], padded: &[u8]) -> [u8; NONCE] {
-        let mut hasher = blake3::Hasher::new_keyed(&self.nonces);
-        hasher.update(&length(associated));
-        hasher.update(associated);
-        hasher.update(padded);
+    /// The nonce of a padded value: `bytes` are the length of the associated data, this data and the value.
+    fn nonce(&self, bytes: &[u8]) -> [u8; NONCE] {
         let mut nonce = [0; NONCE];
-        nonce.copy_from_slice(&hasher.finalize().as_bytes()[..NONCE]);
+        nonce.copy_from_slice(&blake3::keyed_hash(&self.nonces, bytes).as_bytes()[..NONCE]);
         nonce
     }
 }

@@ -63,9 +63,9 @@ impl<'a> Place<'a> {
         format!("{}{}{inside}", self.owner, self.side.name())
     }
 
-    /// Returns the associated data of a value at a path. The length of every field precedes it, so that no two places
-    /// have the same associated data.
-    pub(crate) fn associated(&self, path: &str, lineage: Lineage, key: KeyId) -> Vec<u8> {
+    /// Returns the associated data of a value at a path, after its length. The length of every field precedes it, so that
+    /// no two places have the same associated data. The vector has room for `more` bytes.
+    pub(crate) fn associated(&self, path: &str, lineage: Lineage, key: KeyId, more: usize) -> Vec<u8> {
         let (owner, uid): (&[u8], &[u8]) = match &self.owner {
             Owner::Entry { uid, .. } => (b"entry", uid.as_bytes()),
             Owner::Stack => (b"stack", b""),
@@ -81,18 +81,24 @@ impl<'a> Place<'a> {
             path.as_bytes(),
             key.as_bytes(),
         ];
-        let mut bytes = Vec::with_capacity(160 + path.len());
+        let mut bytes = Vec::with_capacity(160 + path.len() + more);
+        bytes.extend_from_slice(&[0; LENGTH]);
         for field in fields {
             bytes.extend_from_slice(&length(field));
             bytes.extend_from_slice(field);
         }
+        let associated = length(&bytes[LENGTH..]);
+        bytes[..LENGTH].copy_from_slice(&associated);
         bytes
     }
 }
 
-/// Encodes the length prefix of a field in 4 bytes. No field is too long for them: a path is shorter than the text that
+/// Number of bytes of a length prefix.
+pub(crate) const LENGTH: usize = 4;
+
+/// Encodes the length prefix of a field. No field is too long for them: a path is shorter than the text that
 /// contains the path.
-pub(crate) fn length(bytes: &[u8]) -> [u8; 4] {
+fn length(bytes: &[u8]) -> [u8; LENGTH] {
     u32::try_from(bytes.len()).unwrap_or(u32::MAX).to_le_bytes()
 }
 
@@ -136,7 +142,7 @@ mod tests {
             for path in ["", "/a", "/a/b", "/a~1b"] {
                 for (lineage, key_byte) in [(1, 1), (2, 1), (1, 2)] {
                     let lineage = Lineage::from_bits([lineage; 16]);
-                    distinct.insert(Place::new(owner, side).associated(path, lineage, key(key_byte)));
+                    distinct.insert(Place::new(owner, side).associated(path, lineage, key(key_byte), 0));
                 }
             }
         }

@@ -14,7 +14,7 @@ use crate::place::{Owner, Place, Side};
 use state_core::head::SealingPolicy;
 use state_core::mutation::StackOutputs;
 use state_core::sensitive::SecretStrings;
-use state_core::{Entry, KeyId, Lineage, Snapshot};
+use state_core::{KeyId, Lineage, SharedEntry, Snapshot};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
@@ -124,7 +124,8 @@ impl Sealer {
     /// stack.
     pub fn seal_snapshot(&self, snapshot: &Snapshot) -> Result<Snapshot> {
         let outputs = self.seal_outputs(&outputs_of(snapshot))?;
-        let mut sealed = self.each_entry(snapshot, |entry| self.seal_entry(entry))?;
+        let seal = |entry: &SharedEntry| Self::shared(entry, |entry| self.seal_entry(entry));
+        let mut sealed = self.each_entry(snapshot, seal)?;
         sealed.outputs = outputs.values;
         if self.values.is_plaintext() {
             return Ok(sealed);
@@ -151,7 +152,7 @@ impl Sealer {
     /// stack.
     pub fn open_snapshot(&self, snapshot: &Snapshot) -> Result<Snapshot> {
         let outputs = self.open_outputs(&outputs_of(snapshot))?;
-        let mut open = self.each_entry(snapshot, |entry| self.open_entry(entry))?;
+        let mut open = self.each_entry(snapshot, |entry| self.open_shared(entry))?;
         open.outputs = outputs.values;
         let place = Place::new(Owner::Stack, Side::Extensions);
         (open.extensions, _) = self.open_map(&snapshot.extensions, &place, Origin::Store)?;
@@ -160,7 +161,11 @@ impl Sealer {
         Ok(open)
     }
 
-    fn each_entry(&self, snapshot: &Snapshot, change: impl Fn(&Entry) -> Result<Entry>) -> Result<Snapshot> {
+    fn each_entry(
+        &self,
+        snapshot: &Snapshot,
+        change: impl Fn(&SharedEntry) -> Result<SharedEntry>,
+    ) -> Result<Snapshot> {
         if let Some(found) = snapshot.lineage.filter(|found| *found != self.lineage()) {
             return Err(Error::Lineage {
                 object: "the snapshot".to_owned(),
@@ -170,13 +175,13 @@ impl Sealer {
         }
         let mut changed = snapshot.clone();
         for entry in &mut changed.entries {
-            *entry = Self::shared(entry, &change)?;
+            *entry = change(entry)?;
         }
         for operation in &mut changed.pending_operations {
             let result = operation.result.as_mut();
             let result_entry = result.and_then(|result| result.entry.as_mut());
             for entry in operation.entry.iter_mut().chain(result_entry) {
-                *entry = Self::shared(entry, &change)?;
+                *entry = change(entry)?;
             }
         }
         // Entries of an unfinished move become part of the state later: they must not keep a replaced key until then.
@@ -185,7 +190,7 @@ impl Sealer {
             .flat_map(|open| &mut open.incoming)
             .flat_map(|moved| &mut moved.entries)
         {
-            *entry = Self::shared(entry, &change)?;
+            *entry = change(entry)?;
         }
         Ok(changed)
     }

@@ -26,8 +26,7 @@ pub(crate) fn step(key: &str) -> String {
 
 /// Returns all objects that have a member `$sealed`, outermost only, in the order of the text.
 pub(crate) fn with_member(json: &Json) -> Vec<(SecretSpan, View<'_>)> {
-    // Canonical text contains no escapes in the name `$sealed`, so a text search finds every member.
-    if !json.as_str().contains("\"$sealed\":") {
+    if !has_member(json) {
         return Vec::new();
     }
     let mut found = Vec::new();
@@ -52,6 +51,12 @@ pub(crate) fn with_member(json: &Json) -> Vec<(SecretSpan, View<'_>)> {
     }
     found.sort_by_key(|(span, _)| span.range.start);
     found
+}
+
+/// Returns whether an object in a value has a member `$sealed`. A string that contains the name counts, too.
+pub(crate) fn has_member(json: &Json) -> bool {
+    // Canonical text contains no escapes in the name `$sealed`, so a text search finds every member.
+    json.as_str().contains("\"$sealed\":")
 }
 
 fn is_container(view: View<'_>) -> bool {

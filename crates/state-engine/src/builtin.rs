@@ -169,14 +169,16 @@
 //!   object that never existed.
 //! - **A failed update** is recorded as failed, and the next update runs it again.
 //! - **A failed delete** is followed by `read`; without a `read` command the object counts as still existing.
-//! - If the process or the machine crashed during a create, its outcome is unknown: the next run executes `read`;
-//!   without a `read` command the user must decide.
+//! - If the process or the machine crashed during a create, its outcome is unknown: the next run executes `read`, and keeps
+//!   the object that `read` finds; with an `update` command it also runs `update`. Without a `read` command the user must decide.
 //! - **A command that prints the same id each time** can't create a second object beside the first, so a replacement
 //!   fails and its `create` stays pending. Check the real object; then declare the operation as not done (`statectl
 //!   pending resolve OPERATION --not-done`; with a `read` command the next run does this itself), and give the resource
 //!   the option `delete_before_replace: true`, which runs `delete` first.
 //! - Background processes of a command keep running, and their later output is lost. When a call is dropped (the second
-//!   Ctrl-C, its time limit) the whole process group is killed. If *this* process is killed, the command keeps running.
+//!   Ctrl-C, its time limit) the whole process group is killed. If *this* process is killed, the command keeps running. While it
+//!   runs, or a background process of it, the next run on this machine leaves the operation pending; `statectl pending resolve`
+//!   settles it anyway. Other machines can't see the command.
 
 mod blocking;
 mod command;
@@ -193,16 +195,28 @@ mod tests;
 
 use crate::kind::KindDescription;
 use crate::registry::Registry;
-use command::Commands;
+use command::{CommandLocks, Commands};
 use directory::Directories;
 use file::Files;
 use random::{Randoms, Value};
 use state_manager::Environment;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Returns a registry of all built-in providers. They resolve relative paths against `folder`.
+/// Returns a registry of all built-in providers. They resolve relative paths against `folder`. Commands hold no locks: see
+/// [`registry_with_locks`].
 pub fn registry(environment: &Environment, folder: &Path) -> Registry {
+    registered(environment, folder, None)
+}
+
+/// Like [`registry`]. A command that changes an object holds a lock in the folder `locks` until it ends, so that after a
+/// crash of this process the next run knows whether the command still runs. All runs of a user on one machine must use the
+/// same folder.
+pub fn registry_with_locks(environment: &Environment, folder: &Path, locks: &Path) -> Registry {
+    registered(environment, folder, Some(locks.to_owned()))
+}
+
+fn registered(environment: &Environment, folder: &Path, locks: Option<PathBuf>) -> Registry {
     let folder = std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned());
     let entropy = || Arc::clone(&environment.entropy);
     let random = |value| Randoms {
@@ -222,7 +236,8 @@ pub fn registry(environment: &Environment, folder: &Path) -> Registry {
         directory::KIND.kind,
         Arc::new(Directories { folder: directories }),
     );
-    registry.register(command::KIND.kind, Arc::new(Commands { folder }));
+    let locks = CommandLocks { folder: locks };
+    registry.register(command::KIND.kind, Arc::new(Commands { folder, locks }));
     registry
 }
 

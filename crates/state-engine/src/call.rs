@@ -131,6 +131,11 @@ impl Caller {
         self.registry.describe(kind)
     }
 
+    /// Why the outcome of a mutation isn't final yet ([`Provider::unfinished_work`]).
+    pub(crate) fn unfinished_work(&self, kind: &str, mutation: MutationId) -> Option<String> {
+        self.registry.get(kind)?.provider.unfinished_work(mutation)
+    }
+
     pub(crate) async fn check(
         &self,
         target: &CallTarget,
@@ -270,7 +275,7 @@ impl Caller {
 
     pub(crate) async fn update(
         &self,
-        _begun: &DurableIntent,
+        begun: &DurableIntent,
         target: &CallTarget,
         old: RecordedObject,
         inputs: Properties,
@@ -284,6 +289,7 @@ impl Caller {
             old_inputs: old.inputs,
             old_outputs: old.outputs,
             inputs,
+            mutation: begun.id(),
             context: self.context(target, &self.logger),
         };
         self.check_lock().await?;
@@ -293,7 +299,7 @@ impl Caller {
 
     pub(crate) async fn delete(
         &self,
-        _begun: &DurableIntent,
+        begun: &DurableIntent,
         target: &CallTarget,
         known: RecordedObject,
     ) -> CallResult<()> {
@@ -305,6 +311,7 @@ impl Caller {
             id: known.id,
             inputs: known.inputs,
             outputs: known.outputs,
+            mutation: begun.id(),
             context: self.context(target, &self.logger),
         };
         self.check_lock().await?;

@@ -198,8 +198,13 @@ impl Engine {
             ..self.caller(basis.stack.name(), &run, logger)
         };
         let answers = Arc::clone(&caller.answers);
+        let foreseen = match basis.session.is_none() && run.options.foresee_settling {
+            true => settle::foresee(&caller, &recorder, &run.decisions).await?,
+            false => Vec::new(),
+        };
         let deployment = Deployment::new(recorder, caller, &run.options, no_observer);
-        let report = deployment.deploy(&mut operation).await;
+        let mut report = deployment.deploy(&mut operation).await;
+        report.foreseen = foreseen;
         if let Operation::Update(source) = &mut operation {
             source.restart();
         }

@@ -47,6 +47,13 @@ pub trait Provider: fmt::Debug + Send + Sync {
         Vec::new()
     }
 
+    /// Why the outcome of a mutation isn't final yet: work that an earlier process began for it still runs, for example a
+    /// command. The engine then leaves the operation pending instead of reading the object, which may still appear. By
+    /// default no work outlives its process.
+    fn unfinished_work(&self, _mutation: MutationId) -> Option<String> {
+        None
+    }
+
     /// Configures the provider. The engine calls this method before it first calls any other method except `describe`
     /// and `commands`, once per configuration. Settling (see [`settle`](crate::settle)), plan and run then use the same
     /// configured provider.
@@ -297,6 +304,8 @@ pub struct UpdateRequest {
     pub old_outputs: Properties,
     /// The desired inputs, after `check`.
     pub inputs: Properties,
+    /// Id of this mutation.
+    pub mutation: MutationId,
     /// Interrupt, logger and mode of the call.
     pub context: CallContext,
 }
@@ -315,6 +324,8 @@ pub struct DeleteRequest {
     pub inputs: Properties,
     /// The recorded outputs of the object.
     pub outputs: Properties,
+    /// Id of this mutation.
+    pub mutation: MutationId,
     /// Interrupt, logger and mode of the call.
     pub context: CallContext,
 }

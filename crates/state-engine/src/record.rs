@@ -8,10 +8,10 @@ mod unrecorded;
 
 use crate::ledger::CommittedResource;
 use draft::Draft;
-use state_core::mutation::{EditChange, StackOutputs, StepChange};
+use state_core::mutation::{EditChange, Resolution, StackOutputs, StepChange};
 use state_core::verify::Violation;
 use state_core::{
-    Entry, EntryKey, FactoryInfo, MutationId, Outcome, Result, SharedEntry, Snapshot, State, Timestamp,
+    Entry, EntryKey, Error, FactoryInfo, MutationId, Outcome, Result, SharedEntry, Snapshot, State, Timestamp,
 };
 use state_manager::{Environment, Intent, Mutation, Session, Update};
 use std::sync::Arc;
@@ -165,6 +165,14 @@ impl Recorder {
                 target,
                 entry: entry.map(Arc::new),
             }),
+        }
+    }
+
+    /// Resolves a pending operation in a plan's copy of the state. In a run, pending operations are resolved before it.
+    pub(crate) fn resolve(&self, id: MutationId, resolution: Resolution) -> Result<()> {
+        match self {
+            Self::Durable { .. } => Err(Error::invalid("the run", "it resolves no pending operations")),
+            Self::Draft(draft) => draft.resolve(id, resolution),
         }
     }
 

@@ -29,6 +29,9 @@ pub struct Report {
     pub unknown_outputs: BTreeSet<String>,
     /// The operations that are pending at the end of the run. The condition of their real resources is unknown.
     pub pending: Vec<PendingOperation>,
+    /// In the report of a plan that foresees settling ([`RunOptions::foresee_settling`](crate::RunOptions)): the pending
+    /// operations that settling would resolve, each with a text that describes the result.
+    pub foreseen: Vec<(PendingOperation, String)>,
     /// The revision that the run created. `None` in a preview, if `stopped_by` ended the run, and if the plan wasn't
     /// applied because a command isn't approved.
     pub revision: Option<RevisionId>,
@@ -53,6 +56,7 @@ impl Report {
             outputs: None,
             unknown_outputs: BTreeSet::new(),
             pending: Vec::new(),
+            foreseen: Vec::new(),
             revision: None,
             result: UpdateResult::Succeeded,
             source_error: None,

@@ -96,6 +96,10 @@ pub struct RunOptions {
     pub continue_on_error: bool,
     /// Whether the run reads the recorded objects of all targets before any other step.
     pub refresh: bool,
+    /// Whether a plan without a lock starts from the state that settling the pending operations would lead to. It asks
+    /// the providers for their outcomes, and records nothing. False by default: the operations may belong to a run that is
+    /// still active.
+    pub foresee_settling: bool,
     /// Time limit of one provider call. `None` for no limit.
     pub timeout: Option<Duration>,
 }
@@ -111,6 +115,7 @@ impl Default for RunOptions {
             replace: BTreeSet::new(),
             continue_on_error: false,
             refresh: false,
+            foresee_settling: false,
             timeout: Some(Duration::from_secs(60 * 60)),
         }
     }

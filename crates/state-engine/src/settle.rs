@@ -11,8 +11,11 @@
 //! | read, import | – | not done: they change no real resource |
 //! | discard | – | done: it affects no real resource |
 //!
-//! An operation whose outcome stays unknown stays pending. No run changes the resource of a pending operation until
+//! An operation whose work still runs (see [`Provider::unfinished_work`](crate::Provider::unfinished_work)) isn't asked about
+//! unless the user gives its outcome. An operation whose outcome stays unknown stays pending. No run changes the resource of a pending operation until
 //! settling determines the outcome or the user decides.
+
+mod foresight;
 
 use crate::call::{CallError, CallTarget, Caller, Preparations, RecordedObject};
 use crate::error::Result;
@@ -20,6 +23,7 @@ use crate::event::{Event, Observer};
 use crate::planner::{applied, as_found, without_references_to};
 use crate::provider::{Object, ReadResult};
 use crate::record::unrecorded_dependencies;
+pub(crate) use foresight::foresee;
 use state_core::mutation::Resolution;
 use state_core::{
     Address, Dependency, Entry, EntryKey, Error, LogLevel, LogLine, MutationId, Op, PendingOperation,
@@ -27,6 +31,7 @@ use state_core::{
 };
 use state_manager::{Session, Update, UpdateRequest};
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 /// The user's decision about a pending operation.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -75,6 +80,22 @@ enum Verdict {
     Open(String),
 }
 
+/// The state whose pending operations are settled.
+struct SettleBasis<'a> {
+    state: Arc<State>,
+    /// The session of a locked stack, which decrypts the values of the state. `None` for a state that is decrypted.
+    session: Option<&'a Session>,
+}
+
+impl SettleBasis<'_> {
+    fn reveal(&self, entry: &SharedEntry) -> Result<SharedEntry> {
+        match self.session {
+            Some(session) => Ok(session.reveal(entry)?),
+            None => Ok(Arc::clone(entry)),
+        }
+    }
+}
+
 /// Settles all pending operations whose outcome can be determined, until the run is interrupted. A crash between two
 /// records is safe: the next run settles the rest.
 pub(crate) async fn settle(
@@ -88,10 +109,15 @@ pub(crate) async fn settle(
         if caller.interrupt.is_stopping() {
             break;
         }
-        let verdict = settle_one(caller, session, decisions, &operation).await?;
+        let basis = SettleBasis {
+            state: session.state(),
+            session: Some(session),
+        };
+        let verdict = settle_one(caller, &basis, decisions, &operation).await?;
         let settled = match verdict {
             Verdict::Open(reason) => Err(reason),
             Verdict::Resolved(resolution, how) => {
+                let resolution = with_recorded_dependencies(session, &operation, resolution).await?;
                 match resolve(session, &operation, resolution, how).await? {
                     // The object is deleted, but other entries still refer to its entry, so the state refuses to
                     // resolve the delete as done. Recording a missing object also removes those references.
@@ -179,11 +205,10 @@ fn request(how: &str) -> UpdateRequest {
     UpdateRequest::new(UpdateKind::Edit).with_message(format!("settle a pending operation: {how}"))
 }
 
-/// Decides how a pending operation is settled, by the user's decision or by what its provider finds. Writes nothing,
-/// except that `settle_create` may record dependencies again.
+/// Decides how a pending operation is settled, by the user's decision or by what its provider finds. Writes nothing.
 async fn settle_one(
     caller: &Caller,
-    session: &Session,
+    basis: &SettleBasis<'_>,
     decisions: &Decisions,
     operation: &PendingOperation,
 ) -> Result<Verdict> {
@@ -199,7 +224,10 @@ async fn settle_one(
         Decision::Ask => None,
         Decision::Exists { id } => Some(id.clone()),
     };
-    let open = |entry: &SharedEntry| session.reveal(entry);
+    if let Some(reason) = unfinished_work(caller, &basis.state, operation).filter(|_| id.is_none()) {
+        return Ok(Verdict::Open(reason));
+    }
+    let open = |entry: &SharedEntry| basis.reveal(entry);
     Ok(match operation.op {
         Op::Read | Op::Import => Verdict::Resolved(Resolution::NotDone, "it changes no real resource"),
         Op::Discard => Verdict::Resolved(Resolution::Done(None), "it affects no real resource"),
@@ -209,27 +237,34 @@ async fn settle_one(
             };
             let result = operation.result.as_ref().and_then(|result| result.entry.as_ref());
             let known = result.and_then(|entry| entry.id.clone());
-            settle_create(caller, session, &intended, operation, (id, known)).await?
+            settle_create(caller, &basis.state, &intended, operation, (id, known)).await?
         }
         Op::Update | Op::Delete => {
-            let state = session.state();
+            let state = &basis.state;
             let Some(old) = state.entry(&operation.target).map(open).transpose()? else {
                 return Ok(Verdict::Resolved(
                     Resolution::NotDone,
                     "its entry was removed in the meantime",
                 ));
             };
-            settle_change(caller, operation.op, &old, id, &state).await?
+            settle_change(caller, operation.op, &old, id, state).await?
         }
         other => Verdict::Open(format!("an operation of kind {other} can't be settled")),
     })
+}
+
+/// Why the outcome of an operation isn't final yet, if its provider says so.
+fn unfinished_work(caller: &Caller, state: &State, operation: &PendingOperation) -> Option<String> {
+    let entry = operation.entry.as_ref();
+    let entry = entry.or_else(|| state.entry(&operation.target))?;
+    caller.unfinished_work(entry.kind.as_deref()?, operation.id)
 }
 
 /// Decides how a pending create is settled. `given_id` is the object's id in the user's decision. `known` is the id
 /// that the create returned, if the state refused to record its result.
 async fn settle_create(
     caller: &Caller,
-    session: &Session,
+    state: &State,
     intended: &SharedEntry,
     operation: &PendingOperation,
     (given_id, known): (Option<String>, Option<String>),
@@ -237,7 +272,6 @@ async fn settle_create(
     if let Some(id) = &given_id {
         caller.declare_object(intended, id);
     }
-    let state = session.state();
     let others = state.entries().filter(|entry| entry.kind == intended.kind);
     let others: BTreeSet<String> = others.filter_map(|entry| entry.id.clone()).collect();
     let known = RecordedObject {
@@ -253,12 +287,7 @@ async fn settle_create(
         )),
         Ok(ReadResult::Object(object)) => {
             // Dependencies may have been removed since the intent was recorded.
-            let mut intended = without_missing_references(intended, &state, |_| true);
-            // A replacement is appended to the list, so all its dependencies precede it already. Any other create may
-            // take the position of a tombstone: the entry of a deleted object that waits for its replacement.
-            if operation.deposes.is_none() {
-                intended = with_recorded_dependencies(session, intended).await?;
-            }
+            let intended = without_missing_references(intended, state, |_| true);
             let mut entry = applied(intended, &object, caller.clock.now());
             match &object.inputs {
                 Some(inputs) => entry.inputs = Some(inputs.clone()),
@@ -367,26 +396,35 @@ async fn inspect(
     }
 }
 
-/// Prepares an entry that takes the position of its tombstone in the list, if it has one. All its dependencies must
-/// precede that position. Dependencies after it are recorded again in an update of their own, which moves them before
-/// the tombstone. This is impossible if a dependency depends on the tombstone itself. The entry then loses its
-/// references to all entries after the tombstone.
-async fn with_recorded_dependencies(session: &Session, intended: Entry) -> Result<Entry> {
+/// Prepares the entry of a create that takes the position of its tombstone in the list, if it has one: the entry of a
+/// deleted object that waits for its replacement. All dependencies of the entry must precede that position. Dependencies
+/// after it are recorded again in an update of their own, which moves them before the tombstone. This is impossible if a
+/// dependency depends on the tombstone itself. The entry then loses its references to all entries after the tombstone.
+async fn with_recorded_dependencies(
+    session: &Session,
+    operation: &PendingOperation,
+    resolution: Resolution,
+) -> Result<Resolution> {
+    // A replacement is appended to the list, so all its dependencies precede it already.
+    let intended = match &resolution {
+        Resolution::Done(Some(entry)) if operation.op == Op::Create && operation.deposes.is_none() => entry,
+        _ => return Ok(resolution),
+    };
     let state = session.state();
     let key = intended.key();
     let precedes = |other: &SharedEntry| state.comes_before(&other.key(), &key);
     // Without a tombstone the entry is appended to the list, so all its dependencies precede it.
     if state.entry(&key).is_none() {
-        return Ok(intended);
+        return Ok(resolution);
     }
-    let reached = without_missing_references(&intended, &state, precedes);
-    if reached == intended {
-        return Ok(intended);
+    let reached = without_missing_references(intended, &state, precedes);
+    if reached == **intended {
+        return Ok(resolution);
     }
     // All dependencies are needed, because the update that re-records them has recorded nothing yet.
-    let needed = unrecorded_dependencies(&state, &|_| false, &intended);
+    let needed = unrecorded_dependencies(&state, &|_| false, intended);
     if needed.iter().any(|entry| entry.key() == key) {
-        return Ok(reached);
+        return Ok(Resolution::Done(Some(Arc::new(reached))));
     }
     let request = request("record dependencies before the settled resource");
     let update = session.start_update(request).await?;
@@ -396,7 +434,7 @@ async fn with_recorded_dependencies(session: &Session, intended: Entry) -> Resul
         Err(_) => UpdateResult::Failed,
     };
     update.finish(result).await?;
-    re_recorded.map(|()| intended)
+    re_recorded.map(|()| resolution)
 }
 
 async fn record_again(session: &Session, update: &Update, needed: &[SharedEntry]) -> Result<()> {

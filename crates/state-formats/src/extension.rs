@@ -3,6 +3,7 @@
 
 use crate::error::{Error, Result};
 use crate::format::ForeignMeta;
+use foldhash::fast::RandomState;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer, Serialize};
 use state_core::snapshot::ForeignSerial;
@@ -104,8 +105,8 @@ const MAX_SHARED: usize = 512;
 /// Deduplicates addresses and extensions that many entries of one state have in common.
 #[derive(Debug, Default)]
 pub(crate) struct Interner {
-    addresses: HashMap<Arc<str>, Address>,
-    facts: HashSet<Json>,
+    addresses: HashMap<Arc<str>, Address, RandomState>,
+    facts: HashSet<Json, RandomState>,
 }
 
 impl Interner {

@@ -10,11 +10,15 @@ const MAX_DEPTH: usize = 60;
 
 /// Parses a foreign document, with the limits for untrusted input.
 pub(crate) fn scan(bytes: &[u8]) -> Result<Document<'_>, JsonError> {
-    let limits = Limits {
+    Document::parse(bytes, &untrusted())
+}
+
+/// The limits for untrusted input.
+pub(crate) fn untrusted() -> Limits {
+    Limits {
         max_depth: MAX_DEPTH,
         ..Limits::default()
-    };
-    Document::parse(bytes, &limits)
+    }
 }
 
 /// Parses a document that this crate wrote or decoded, without a size limit.

@@ -2,6 +2,7 @@
 
 use crate::error::{Error, Result};
 use crate::fields::{self, TopLevel};
+use crate::state_file::StateFile;
 use state_core::json::{Document, JsonError, View};
 use state_core::mask::OpaquePointers;
 use state_core::{Clock, Snapshot, codec};
@@ -35,18 +36,19 @@ pub trait StateFormat: fmt::Debug + Send + Sync {
     /// # Errors
     /// [`Error::Core`] for a malformed document, with line, column and path; another variant for a document that is
     /// recognised and not supported.
-    fn read(&self, bytes: Vec<u8>, options: &ReadOptions<'_>) -> Result<Imported>;
+    fn read(&self, file: StateFile, options: &ReadOptions<'_>) -> Result<Imported>;
 
     /// Whether [`read`](Self::read) refuses states that violate integrity rules.
     fn checks_integrity(&self) -> bool {
         false
     }
 
-    /// Writes a snapshot; equal snapshots give equal bytes.
+    /// Writes a snapshot, and passes the bytes to `out` in one or several pieces; equal snapshots give equal bytes. After an
+    /// error, no piece was passed.
     ///
     /// # Errors
     /// [`Error::NotExportable`], with the reason, when this format can't represent the snapshot.
-    fn write(&self, snapshot: &Snapshot) -> Result<Vec<u8>>;
+    fn write(&self, snapshot: &Snapshot, out: &mut dyn FnMut(&[u8])) -> Result<()>;
 
     /// Whether a snapshot was imported from a state of this format.
     fn came_from(&self, snapshot: &Snapshot) -> bool {
@@ -139,11 +141,15 @@ pub struct Content<'a> {
 }
 
 impl<'a> Content<'a> {
-    /// Parses the bytes as JSON.
-    pub fn new(bytes: &'a [u8]) -> Self {
-        let document = fields::scan(bytes);
+    /// The content of a file that was parsed as JSON, with the error if it isn't JSON.
+    pub(crate) fn of(file: &'a StateFile, error: Option<JsonError>) -> Self {
+        let document = match (file.text(), error) {
+            (_, Some(error)) => Err(error),
+            (Some(text), None) => Ok(text.document()),
+            (None, None) => fields::scan(file.bytes()),
+        };
         Self {
-            bytes,
+            bytes: file.bytes(),
             top_level: document
                 .as_ref()
                 .ok()

@@ -1,11 +1,12 @@
 //! The table of formats, with detection, import and export.
 
-use crate::compression::{Compression, decompress};
+use crate::compression::decompress;
 use crate::error::{Error, Result};
 use crate::fields::printable;
 use crate::format::{Confidence, Content, Decrypted, Detection, Imported, ReadOptions, StateFormat};
 use crate::native::Native;
 use crate::pulumi::Pulumi;
+use crate::state_file::StateFile;
 use crate::terraform::Terraform;
 use crate::unobin::Unobin;
 use crate::verdict::{self, ImportVerdict};
@@ -13,7 +14,6 @@ use state_core::Snapshot;
 use state_core::json::Kind;
 use state_core::mask::OpaquePointers;
 use state_core::sensitive::ADDED_MARKS;
-use std::borrow::Cow;
 use std::sync::Arc;
 
 /// The formats that a program supports.
@@ -109,18 +109,40 @@ impl Formats {
     /// recognised document that can't be read; [`Error::Core`] for bytes that are neither JSON nor in a binary format;
     /// [`Error::Unrecognised`] for JSON in no known format.
     pub fn detect(&self, bytes: &[u8]) -> Result<Detected<'_>> {
-        let bytes = match Compression::of(bytes) {
-            // Decompress only once: a crafted stream may decompress to itself.
-            Some(_) => Cow::Owned(decompress(bytes.to_vec())?),
-            None => Cow::Borrowed(bytes),
-        };
+        self.parse_and_detect(bytes.to_vec())
+            .map(|(detected, _)| detected)
+    }
+
+    /// Detects the format of a file from its content, and reads the state. The text is parsed only once. A compressed file
+    /// is decompressed once.
+    ///
+    /// # Errors
+    /// Those of [`Formats::detect`] and [`Formats::import`].
+    pub fn import_detected(
+        &self,
+        bytes: impl Into<Vec<u8>>,
+        options: &ReadOptions<'_>,
+    ) -> Result<(Detected<'_>, Imported)> {
+        let (detected, source) = self.parse_and_detect(bytes.into())?;
+        let imported = detected.format.read(source, options)?;
+        Ok((detected, imported))
+    }
+
+    fn parse_and_detect(&self, bytes: Vec<u8>) -> Result<(Detected<'_>, StateFile)> {
+        // Decompress only once: a crafted stream may decompress to itself.
+        let bytes = decompress(bytes)?;
         if bytes.is_empty() {
             return Err(Error::NoState);
         }
-        let content = Content::new(&bytes);
+        let (source, error) = StateFile::parsed(bytes);
+        let detected = self.detect_content(&Content::of(&source, error))?;
+        Ok((detected, source))
+    }
+
+    fn detect_content(&self, content: &Content<'_>) -> Result<Detected<'_>> {
         let mut best: Option<(Confidence, &dyn StateFormat, Detection)> = None;
         for format in self.iter() {
-            let detection = format.detect(&content);
+            let detection = format.detect(content);
             if let Some(confidence) = detection.confidence()
                 && best.as_ref().is_none_or(|(so_far, ..)| confidence > *so_far)
             {
@@ -130,7 +152,7 @@ impl Formats {
         match best {
             Some((_, format, Detection::Match { description, .. })) => Ok(Detected { format, description }),
             Some((_, _, Detection::Refused { error, .. })) => Err(error),
-            _ => Err(unrecognised(&content)),
+            _ => Err(unrecognised(content)),
         }
     }
 
@@ -144,22 +166,38 @@ impl Formats {
         format: &dyn StateFormat,
         options: &ReadOptions<'_>,
     ) -> Result<Imported> {
-        format.read(decompress(bytes.into())?, options)
+        format.read(decompress(bytes.into())?.into(), options)
     }
 
     /// Writes a snapshot in the given format; equal snapshots give equal bytes.
     ///
     /// # Errors
+    /// Those of [`Formats::export_to`].
+    pub fn export(&self, snapshot: &Snapshot, format: &dyn StateFormat) -> Result<Vec<u8>> {
+        let mut bytes = Vec::new();
+        self.export_to(snapshot, format, &mut |piece| bytes.extend_from_slice(piece))?;
+        Ok(bytes)
+    }
+
+    /// Writes a snapshot in the given format like [`Formats::export`], and passes the bytes to `out` piece by piece, so that
+    /// a large state is never in memory as a whole text. After an error, no piece was passed.
+    ///
+    /// # Errors
     /// [`Error::NotExportable`] when the snapshot was imported from a system whose states have no meaning in this
     /// format; those of [`StateFormat::write`].
-    pub fn export(&self, snapshot: &Snapshot, format: &dyn StateFormat) -> Result<Vec<u8>> {
+    pub fn export_to(
+        &self,
+        snapshot: &Snapshot,
+        format: &dyn StateFormat,
+        out: &mut dyn FnMut(&[u8]),
+    ) -> Result<()> {
         if format.name() != Native.name() && !format.came_from(snapshot) {
             let mut origins = self.iter().filter(|origin| origin.came_from(snapshot));
             if let Some(reason) = origins.find_map(StateFormat::export_restriction) {
                 return Err(Error::not_exportable(format.name(), "the snapshot", reason));
             }
         }
-        format.write(snapshot)
+        format.write(snapshot, out)
     }
 
     /// The format that a snapshot was imported from; [`Native`] if it wasn't imported.

@@ -3,11 +3,15 @@
 //! The original text is kept together with the digest of the text that we would write instead. As long as we would
 //! write the same text, the state hasn't changed, and the original text is exported.
 
+mod printer;
+
 use crate::error::{Error, Result};
 use crate::fields::scan_unlimited;
 use serde::{Deserialize, Serialize};
-use state_core::Digest;
+use state_core::digest::{Digest, Digester};
 use state_core::json::{self, Style};
+
+pub(crate) use printer::Printer;
 
 /// Formats a JSON document as Go's encoder does: indented by two spaces, with `<`, `>` and `&` escaped.
 pub(crate) fn go_formatted(compact: &str) -> Result<String> {
@@ -60,122 +64,6 @@ impl Layout {
     }
 }
 
-/// Lays out compact JSON that arrives in pieces; a piece may end anywhere, even inside a string.
-pub(crate) struct Printer<'o> {
-    layout: &'o Layout,
-    out: &'o mut dyn FnMut(&str),
-    buffer: String,
-    depth: usize,
-    in_string: bool,
-    is_escaped: bool,
-    /// Whether the last character opened a container. If the next character closes the container, no line break is
-    /// written in between.
-    is_open: bool,
-}
-
-impl<'o> Printer<'o> {
-    /// Creates a printer at the beginning of a document.
-    pub(crate) fn new(layout: &'o Layout, out: &'o mut dyn FnMut(&str)) -> Self {
-        Self {
-            layout,
-            out,
-            buffer: String::new(),
-            depth: 0,
-            in_string: false,
-            is_escaped: false,
-            is_open: false,
-        }
-    }
-
-    /// Lays out the next piece of the document.
-    pub(crate) fn feed(&mut self, piece: &str) {
-        let mut rest = piece;
-        while let Some(first) = rest.chars().next() {
-            let end = if self.in_string {
-                self.string(rest, first)
-            } else {
-                self.structure(rest, first)
-            };
-            rest = &rest[end..];
-        }
-        (self.out)(&self.buffer);
-        self.buffer.clear();
-    }
-
-    /// Writes the end of the document.
-    pub(crate) fn finish(self) {
-        if self.layout.newline {
-            (self.out)("\n");
-        }
-    }
-
-    /// Writes the next part of a string, and returns how many bytes of `text` it consumed.
-    fn string(&mut self, text: &str, first: char) -> usize {
-        let is_escaped = std::mem::take(&mut self.is_escaped);
-        match first {
-            // Go's encoder always escapes the two line separators.
-            '\u{2028}' => self.buffer.push_str("\\u2028"),
-            '\u{2029}' => self.buffer.push_str("\\u2029"),
-            '<' if self.layout.html => self.buffer.push_str("\\u003c"),
-            '>' if self.layout.html => self.buffer.push_str("\\u003e"),
-            '&' if self.layout.html => self.buffer.push_str("\\u0026"),
-            _ => {
-                self.in_string = is_escaped || first != '"';
-                self.is_escaped = !is_escaped && first == '\\';
-                let mut end = first.len_utf8();
-                if self.in_string && !self.is_escaped {
-                    // 0xe2 is the first byte of the two line separators in UTF-8.
-                    let is_plain = |byte| !matches!(byte, b'"' | b'\\' | b'<' | b'>' | b'&' | 0xe2);
-                    let plain = text.bytes().skip(end).take_while(|&byte| is_plain(byte));
-                    end += plain.count();
-                }
-                self.buffer.push_str(&text[..end]);
-                return end;
-            }
-        }
-        first.len_utf8()
-    }
-
-    /// Writes the next part outside of strings, and returns how many bytes of `text` it consumed.
-    fn structure(&mut self, text: &str, first: char) -> usize {
-        let was_open = std::mem::take(&mut self.is_open);
-        if matches!(first, '}' | ']') {
-            self.depth = self.depth.saturating_sub(1);
-            if !was_open {
-                self.break_line();
-            }
-            self.buffer.push(first);
-            return 1;
-        }
-        if was_open {
-            self.break_line();
-        }
-        let is_scalar = |byte: u8| !matches!(byte, b'{' | b'}' | b'[' | b']' | b',' | b':' | b'"');
-        let end = text.bytes().take_while(|&byte| is_scalar(byte)).count().max(1);
-        self.buffer.push_str(&text[..end]);
-        match first {
-            '{' | '[' => {
-                self.depth += 1;
-                self.is_open = true;
-            }
-            ',' => self.break_line(),
-            ':' if self.layout.indent.is_some() => self.buffer.push(' '),
-            '"' => self.in_string = true,
-            _ => {}
-        }
-        end
-    }
-
-    fn break_line(&mut self) {
-        if let Some(indent) = &self.layout.indent {
-            self.buffer.push('\n');
-            for _ in 0..self.depth {
-                self.buffer.push_str(indent);
-            }
-        }
-    }
-}
-
 /// Longest piece of a kept text, in bytes. Even fully escaped, a piece stays far below the string limit of our decoder.
 const PIECE: usize = 1 << 20;
 
@@ -192,12 +80,21 @@ pub(crate) struct OriginalText {
 }
 
 impl OriginalText {
-    /// Returns the original text if it is still valid, else the rendered text.
-    pub(crate) fn choose(this: Option<&Self>, rendered: String) -> String {
-        match this {
-            Some(original) if Digest::of(rendered.as_bytes()) == original.rendering => original.text.concat(),
-            _ => rendered,
+    /// Writes the original text if there is one that is still valid, else the text that `render` writes in pieces.
+    pub(crate) fn write_if_valid(
+        this: Option<&Self>,
+        render: impl Fn(&mut dyn FnMut(&str)) -> Result<()>,
+        out: &mut dyn FnMut(&[u8]),
+    ) -> Result<()> {
+        if let Some(original) = this {
+            let mut digester = Digester::default();
+            render(&mut |piece| digester.add(piece.as_bytes()))?;
+            if digester.finish() == original.rendering {
+                original.text.iter().for_each(|piece| out(piece.as_bytes()));
+                return Ok(());
+            }
         }
+        render(&mut |piece| out(piece.as_bytes()))
     }
 }
 
@@ -220,12 +117,16 @@ impl CompressedText {
         })
     }
 
+    /// Returns the text that was compressed.
+    pub(crate) fn text(&self) -> Result<String> {
+        let text = zstd::bulk::decompress(&self.packed, self.length).map_err(|_| compression_failed())?;
+        String::from_utf8(text).map_err(|_| compression_failed())
+    }
+
     /// Decompresses the text. The result is valid as long as rendering the state gives the digest `rendering`.
     pub(crate) fn original(&self, rendering: Digest) -> Result<OriginalText> {
-        let text = zstd::bulk::decompress(&self.packed, self.length).map_err(|_| compression_failed())?;
-        let text = String::from_utf8(text).map_err(|_| compression_failed())?;
         Ok(OriginalText {
-            text: split_pieces(&text),
+            text: split_pieces(&self.text()?),
             rendering,
         })
     }
@@ -248,44 +149,4 @@ fn split_pieces(text: &str) -> Vec<String> {
         rest = after;
     }
     split_pieces
-}
-
-#[cfg(test)]
-mod tests {
-    use super::{Layout, Printer};
-
-    fn printed(layout: &Layout, split_pieces: &[&str]) -> String {
-        let mut text = String::new();
-        let mut out = |piece: &str| text.push_str(piece);
-        let mut printer = Printer::new(layout, &mut out);
-        split_pieces.iter().for_each(|piece| printer.feed(piece));
-        printer.finish();
-        text
-    }
-
-    #[test]
-    fn pieces_are_laid_out_independently_of_their_boundaries() {
-        let compact = r#"{"a":[1,{"b":{}}],"c<\"":[],"d":"x{,:\\"}"#;
-        let indented = "{\n  \"a\": [\n    1,\n    {\n      \"b\": {}\n    }\n  ],\n  \"c\\u003c\\\"\": [],\n  \"d\": \"x{,:\\\\\"\n}\n";
-        let layout = Layout {
-            indent: Some("  ".to_owned()),
-            html: true,
-            newline: true,
-        };
-        assert_eq!(printed(&layout, &[compact]), indented);
-        let letters: Vec<String> = compact.chars().map(String::from).collect();
-        let letters: Vec<&str> = letters.iter().map(String::as_str).collect();
-        assert_eq!(printed(&layout, &letters), indented);
-        assert_eq!(Layout::of(indented), layout);
-        assert_eq!(printed(&Layout::default(), &[compact]), compact);
-        assert_eq!(Layout::of(compact), Layout::default());
-    }
-
-    #[test]
-    fn line_separators_are_escaped_like_go() {
-        assert_eq!(
-            printed(&Layout::default(), &["\"\u{2028}<\u{2029}\""]),
-            "\"\\u2028<\\u2029\""
-        );
-    }
 }

@@ -25,9 +25,8 @@
 //! # }
 //! # let file = br#"{"version": 4, "terraform_version": "1.11.4", "serial": 7, "lineage": "l", "outputs": {}, "resources": []}"#;
 //! let formats = Formats::standard();
-//! let detected = formats.detect(file)?;
+//! let (detected, imported) = formats.import_detected(file, &ReadOptions::new(&Clock))?;
 //! assert_eq!(detected.format.name(), "terraform");
-//! let imported = formats.import(file, detected.format, &ReadOptions::new(&Clock))?;
 //! assert_eq!(formats.origin(&imported.snapshot).name(), "terraform");
 //! assert_eq!(formats.export(&imported.snapshot, detected.format)?, file);
 //! # Ok::<(), state_formats::Error>(())
@@ -59,8 +58,10 @@ mod format;
 mod formats;
 mod layout;
 mod native;
+mod ordered;
 mod pulumi;
 mod secrets;
+mod state_file;
 mod terraform;
 mod unobin;
 mod verdict;
@@ -78,6 +79,7 @@ pub use secrets::{
     MarkedSecrets, add_chosen_marks, add_marks, find_copies, known_secrets, mark_secrets, readable_fields,
     secret_names,
 };
+pub use state_file::StateFile;
 pub use terraform::Terraform;
 pub use unobin::Unobin;
 pub use verdict::{ImportVerdict, Refusal};

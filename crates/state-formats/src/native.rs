@@ -4,6 +4,7 @@ use crate::error::{Error, Result};
 use crate::format::{
     Confidence, Content, Description, Detection, Identity, Imported, ReadOptions, StateFormat,
 };
+use crate::state_file::StateFile;
 use state_core::{Serial, Snapshot, codec};
 
 /// The native snapshot format, compact or indented.
@@ -33,7 +34,8 @@ impl StateFormat for Native {
         Detection::of(Confidence::Likely, description)
     }
 
-    fn read(&self, bytes: Vec<u8>, options: &ReadOptions<'_>) -> Result<Imported> {
+    fn read(&self, file: StateFile, options: &ReadOptions<'_>) -> Result<Imported> {
+        let bytes = file.into_bytes();
         if bytes.is_empty() {
             return Err(Error::NoState);
         }
@@ -44,8 +46,9 @@ impl StateFormat for Native {
         })
     }
 
-    fn write(&self, snapshot: &Snapshot) -> Result<Vec<u8>> {
-        Ok(codec::encode_pretty(snapshot).into_bytes())
+    fn write(&self, snapshot: &Snapshot, out: &mut dyn FnMut(&[u8])) -> Result<()> {
+        out(codec::encode_pretty(snapshot).as_bytes());
+        Ok(())
     }
 
     fn identity(&self, snapshot: &Snapshot) -> Result<Option<Identity>> {

@@ -45,6 +45,7 @@ use crate::format::{
 #[cfg(feature = "pulumi-secrets")]
 use crate::format::{OpenedSecrets, PassphraseSource};
 use crate::layout::{CompressedText, OriginalText, Printer};
+use crate::state_file::StateFile;
 use facts::{EXTENSION, StateFacts, not_exportable};
 use state_core::digest::Digester;
 use state_core::mask::OpaquePointers;
@@ -83,16 +84,20 @@ impl StateFormat for Pulumi {
         Detection::of(Confidence::Likely, description)
     }
 
-    fn read(&self, bytes: Vec<u8>, options: &ReadOptions<'_>) -> Result<Imported> {
-        read(bytes, options).map_err(|error| error.about(OBJECT))
+    fn read(&self, file: StateFile, options: &ReadOptions<'_>) -> Result<Imported> {
+        read(file.into_bytes(), options).map_err(|error| error.about(OBJECT))
     }
 
     /// Writes a deployment, or a checkpoint if the state was imported from one.
-    fn write(&self, snapshot: &Snapshot) -> Result<Vec<u8>> {
+    fn write(&self, snapshot: &Snapshot, out: &mut dyn FnMut(&[u8])) -> Result<()> {
         let facts = of_snapshot(snapshot)?.ok_or_else(|| not_from_pulumi(snapshot))?;
-        let mut text = String::new();
-        write(snapshot, &facts, &mut |piece| text.push_str(piece))?;
-        Ok(OriginalText::choose(facts.original.as_ref(), text).into_bytes())
+        let mut bytes = Vec::new();
+        let render = |out: &mut dyn FnMut(&str)| write(snapshot, &facts, out);
+        OriginalText::write_if_valid(facts.original.as_ref(), render, &mut |piece| {
+            bytes.extend_from_slice(piece);
+        })?;
+        out(&bytes);
+        Ok(())
     }
 
     fn export_restriction(&self) -> Option<&'static str> {

@@ -24,7 +24,8 @@ use crate::fields::TopLevel;
 use crate::format::{
     Content, Decrypted, Description, Detection, Identity, Imported, ReadOptions, StateFormat,
 };
-use crate::layout::{CompressedText, OriginalText};
+use crate::layout::{CompressedText, Layout, OriginalText};
+use crate::state_file::StateFile;
 use facts::{EXTENSION, StateFacts};
 use instance::Draft;
 use parse::Parsed;
@@ -64,8 +65,8 @@ impl StateFormat for Terraform {
         version::detect(content)
     }
 
-    fn read(&self, bytes: Vec<u8>, options: &ReadOptions<'_>) -> Result<Imported> {
-        read(bytes, options).map_err(|error| error.about(OBJECT))
+    fn read(&self, file: StateFile, options: &ReadOptions<'_>) -> Result<Imported> {
+        read(file, options).map_err(|error| error.about(OBJECT))
     }
 
     /// Reading checks integrity, because a second pass over a large state would need more memory.
@@ -73,12 +74,11 @@ impl StateFormat for Terraform {
         true
     }
 
-    fn write(&self, snapshot: &Snapshot) -> Result<Vec<u8>> {
+    fn write(&self, snapshot: &Snapshot, out: &mut dyn FnMut(&[u8])) -> Result<()> {
         let facts = of_snapshot(snapshot)?;
-        let mut text = String::new();
-        render::lay_out(snapshot, &facts, facts.layout, &mut |piece| text.push_str(piece))
-            .map_err(|error| error.about(OBJECT))?;
-        Ok(OriginalText::choose(facts.original.as_ref(), text).into_bytes())
+        let render = |out: &mut dyn FnMut(&str)| render::lay_out(snapshot, &facts, facts.layout, out);
+        OriginalText::write_if_valid(facts.original.as_ref(), render, out)
+            .map_err(|error| error.about(OBJECT))
     }
 
     fn opaque(&self) -> Option<OpaquePointers<'static>> {
@@ -121,26 +121,34 @@ fn content(snapshot: &Snapshot) -> Result<Digest> {
         ..of_snapshot(snapshot)?
     };
     let mut digester = Digester::default();
-    render::write(snapshot, &facts, 0, &mut |piece| digester.add(piece.as_bytes()))?;
+    let layout = Layout::default();
+    render::write(snapshot, &facts, 0, &layout, &mut |piece| {
+        digester.add(piece.as_bytes());
+    })?;
     Ok(digester.finish())
 }
 
 /// Reads a state, and frees parts of its text as soon as they are read.
-fn read(bytes: Vec<u8>, options: &ReadOptions<'_>) -> Result<Imported> {
-    let document = version::document(&bytes)?;
+fn read(file: StateFile, options: &ReadOptions<'_>) -> Result<Imported> {
+    let text = version::parse(file)?;
+    let document = text.document();
     let version = version::check_version(&document, &TopLevel::of(document.root()))?;
     if version < 4 {
         return read_upgraded(document, version, options);
     }
-    let mut parsed = parse::read(document)?;
+    let parsed = parse::read(document)?;
     let kept = CompressedText::of(document.text())?;
-    // The document was parsed from these bytes, so they are UTF-8.
-    let text = String::from_utf8(bytes).unwrap_or_default();
-    let mut drafts = parse::drafts(text, &parsed)?;
+    let (mut drafts, mut violations) = match parse::drafts(text, &parsed) {
+        Ok(drafts) if !parse::has_duplicates(&drafts) => (drafts, Vec::new()),
+        read => {
+            let text = version::parse(kept.text()?.into_bytes().into())?;
+            let duplicates = parse::check(text.document())?;
+            (read?, duplicates)
+        }
+    };
     dependencies::set_dependencies(&mut drafts)?;
     let notes = notes(&parsed, &drafts);
     let serial = parsed.serial;
-    let mut violations = std::mem::take(&mut parsed.duplicates);
     let (mut snapshot, facts, cycles) = assemble(parsed, drafts, options);
     violations.extend(cycles.into_iter().map(Violation::from));
     let foreign = EXTENSION.identify(&mut snapshot, facts.lineage.clone(), serial);
@@ -158,7 +166,7 @@ fn read(bytes: Vec<u8>, options: &ReadOptions<'_>) -> Result<Imported> {
 /// Upgrades a state of version 1, 2 or 3 to version 4, and reads the result.
 fn read_upgraded(document: Document<'_>, version: u64, options: &ReadOptions<'_>) -> Result<Imported> {
     let upgraded = legacy::upgrade(document, version)?;
-    let mut imported = read(upgraded.text.into_bytes(), options)?;
+    let mut imported = read(upgraded.text.into_bytes().into(), options)?;
     imported.notes.splice(0..0, upgraded.notes);
     Ok(imported)
 }

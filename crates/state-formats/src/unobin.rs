@@ -19,6 +19,7 @@ use crate::format::{
     Confidence, Content, Description, Detection, Identity, Imported, ReadOptions, StateFormat,
 };
 use crate::secrets::declared_marks;
+use crate::state_file::StateFile;
 use crate::verdict::is_untouched;
 use newer::EXTENSION;
 use serde::{Deserialize, Serialize};
@@ -99,13 +100,14 @@ impl StateFormat for Unobin {
         Detection::of(Confidence::Certain, description)
     }
 
-    fn read(&self, bytes: Vec<u8>, options: &ReadOptions<'_>) -> Result<Imported> {
-        read(&bytes, options).map_err(|error| error.about(OBJECT))
+    fn read(&self, file: StateFile, options: &ReadOptions<'_>) -> Result<Imported> {
+        read(file.bytes(), options).map_err(|error| error.about(OBJECT))
     }
 
-    fn write(&self, snapshot: &Snapshot) -> Result<Vec<u8>> {
-        let text = write(snapshot).map_err(|error| error.about(OBJECT));
-        text.map(String::into_bytes)
+    fn write(&self, snapshot: &Snapshot, out: &mut dyn FnMut(&[u8])) -> Result<()> {
+        let text = write(snapshot).map_err(|error| error.about(OBJECT))?;
+        out(text.as_bytes());
+        Ok(())
     }
 
     /// The lineage is `factory/deployment`.

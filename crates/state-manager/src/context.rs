@@ -6,6 +6,7 @@ use crate::environment::Environment;
 use crate::expectations::Expectations;
 use crate::known_stacks::KnownStacks;
 use crate::objects::history_page::PageLimits;
+use crate::objects::snapshots_in_use::SnapshotsInUse;
 use crate::standing::OpeningObserver;
 use state_core::crypter::CrypterProvider;
 use state_core::sealing::{KeyProvider, StackKey};
@@ -43,6 +44,7 @@ pub(crate) struct StoreContext {
     /// The keyrings of the stacks. Clones share them, so what one attempt to open a stack learned about its keys binds all
     /// later ones: an attacker may answer each attempt differently.
     keyrings: Arc<Mutex<BTreeMap<Lineage, Keyring>>>,
+    pub(crate) snapshots_in_use: SnapshotsInUse,
 }
 
 impl StoreContext {
@@ -61,6 +63,7 @@ impl StoreContext {
             page_limits: PageLimits::default(),
             lock_timeout: None,
             keyrings: Arc::default(),
+            snapshots_in_use: SnapshotsInUse::default(),
         }
     }
 
@@ -76,6 +79,7 @@ impl StoreContext {
         Self {
             known_stacks: Some(memory),
             keyrings: Arc::default(),
+            snapshots_in_use: SnapshotsInUse::default(),
             ..self.clone()
         }
     }

@@ -167,7 +167,7 @@ impl Intent {
     }
 }
 
-fn deposed_key(entropy: &dyn Entropy) -> Result<DeposedKey> {
+pub(crate) fn deposed_key(entropy: &dyn Entropy) -> Result<DeposedKey> {
     let mut bytes = [0; 4];
     entropy.fill(&mut bytes);
     Ok(DeposedKey::new(format!("{:08x}", u32::from_be_bytes(bytes)))?)

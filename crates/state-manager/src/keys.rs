@@ -16,7 +16,7 @@
 //! | `recipients` | adds recipients |
 
 pub(crate) mod authenticate;
-mod pinned_key;
+pub(crate) mod pinned_key;
 pub(crate) mod position;
 pub(crate) mod proof;
 pub(crate) mod recipients;

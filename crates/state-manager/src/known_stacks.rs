@@ -89,9 +89,27 @@ pub struct StackPin {
     /// although `sealing` has the former one: then the new name is no change to report.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub renaming_to: Option<StackName>,
+    /// Why the stored pin couldn't be read; none if it was read. Such a pin remembers nothing else. The stack can be read, with a
+    /// warning, and written only after the user accepted it.
+    #[serde(skip)]
+    pub unreadable: Option<String>,
 }
 
 impl StackPin {
+    /// The pin of a stack whose stored pin can't be read.
+    pub(crate) fn unreadable(reason: String) -> Self {
+        Self {
+            unreadable: Some(reason),
+            ..Self::default()
+        }
+    }
+
+    /// Why a stack with this pin can't be written; none if its pin was read.
+    pub(crate) fn refusal(&self) -> Option<String> {
+        let reason = self.unreadable.as_ref()?;
+        Some(format!("what this client remembers of it is lost: {reason}"))
+    }
+
     /// Policy, recipients and name that this client expects in a head that says `is`: with the name that this client
     /// is giving to the stack itself.
     pub(crate) fn expected_sealing(&self, is: &SealingPin) -> Option<SealingPin> {
@@ -102,9 +120,10 @@ impl StackPin {
         Some(was)
     }
 
-    /// Whether this client has seen that the stack is sealed: it opened the data key or published outputs.
+    /// Whether this client has seen that the stack is sealed: it opened the data key or published outputs. Also true if the pin
+    /// can't be read, which may be that of a sealed stack.
     pub(crate) const fn is_sealed(&self) -> bool {
-        self.key.is_some() || self.outputs.is_some()
+        self.key.is_some() || self.outputs.is_some() || self.unreadable.is_some()
     }
 
     /// Whether the stack never gets a data key, because its policy is `plaintext`.

@@ -19,6 +19,7 @@
 //! | module | purpose |
 //! |---|---|
 //! | `testkit`, `contracts` | adapters that implement the traits of `state-core` over the façades; backend types and store URLs |
+//! | `salvage` | reads and repairs a damaged store in files |
 //! | `stacks`, `stack`, `session`, `update` | façades: all public methods, each a short call into one of the modules below |
 //! | `keys::rotation`, `gc`, `transfer` | new data keys and recipients, collection of history, moves and copies |
 //! | `lock` | acquires and releases the writer lock and client locks |
@@ -36,6 +37,8 @@
 //! - [`OpeningObserver`]: receives whether each opened stack was authenticated and whether it was rolled back.
 //! - [`Retention`]: how much history [`Session::collect`] keeps.
 //! - [`Session::move_to`]: moves resources to another locked stack; the next lock settles a move that was interrupted.
+//! - `Salvage` (feature `fs`): lists the damage of a store, reads surviving revisions, rebuilds damaged stacks, and
+//!   restores stacks from a backup.
 //! - [`Stacks::copy_from`]: copies a stack with its whole history to another store.
 //! - [`StateManager`]: a stack's snapshot in memory, refreshed and persisted as a whole.
 //! - [`Update`] and [`Mutation`]: one update and its steps. The intent is durable before [`Update::begin`] returns;
@@ -91,6 +94,8 @@ mod known_stacks;
 mod lock;
 mod objects;
 mod read;
+#[cfg(feature = "fs")]
+mod salvage;
 mod session;
 mod stack;
 mod stacks;
@@ -125,22 +130,27 @@ pub use read::logs::{LogQuery, Logs, StoredLine};
 pub use read::lookup::Lookup;
 pub use read::names::PresentStack;
 pub use read::outputs::PublishedOutputs;
-pub use read::revision_spec::{RevisionList, RevisionSpec, UnresolvedRevision};
+pub use read::revision_spec::{RevisionSpec, UnresolvedRevision};
 pub use read::rollback_guard::CrossedMove;
 pub use read::stack_list::StackSummary;
 pub use read::verify::VerifyReport;
 pub use read::view::View;
+#[cfg(feature = "fs")]
+pub use salvage::{
+    Damage, RestoreMethod, RestorePlan, RestoredStack, Salvage, SalvageReport, SalvagedStack, StackFolder,
+    StackRestore, StackSurvey, StoreSurvey,
+};
 pub use session::Session;
 pub use stack::Stack;
 pub use stacks::Stacks;
 pub use standing::{Authenticity, OpeningObserver, Standing};
 pub use state_core::{Error, ErrorKind, Result};
-pub use transfer::copy::CopyReport;
+pub use transfer::copy::{CopyReport, Written};
 pub use transfer::moves::MoveReport;
 pub use transfer::settling::MoveSettlement;
 pub use update::{Mutation, Update};
 pub use write::naming::Removal;
-pub use write::spool::SpoolOutcome;
+pub use write::spool::{SpoolConflict, SpoolOutcome, SpoolPlacement};
 
 #[cfg(feature = "fs")]
 pub use state_backend_fs;

@@ -5,4 +5,5 @@ pub(crate) mod history_index;
 pub(crate) mod history_page;
 pub(crate) mod logs;
 pub(crate) mod snapshots;
+pub(crate) mod snapshots_in_use;
 pub(crate) mod spooled_result;

@@ -13,6 +13,7 @@
 //! | `retrying` | repeats reads after a concurrent collection |
 //! | `view` | the state at one moment, the current revision |
 //! | `history` | revisions, their documents and contents |
+//! | `latest_page` | the latest page of the history, read at the same time as other objects |
 //! | `revision_spec` | resolves revision specifications such as `@-` |
 //! | `name_memory` | checks that a name still leads to the stack that this client remembers |
 //! | `blame`, `verify`, `logs`, `outputs` | the queries of the same names |
@@ -26,6 +27,7 @@ pub(crate) mod descent;
 mod forks;
 pub(crate) mod history;
 pub(crate) mod history_floor;
+mod latest_page;
 pub(crate) mod logs;
 pub(crate) mod lookup;
 pub(crate) mod name_memory;

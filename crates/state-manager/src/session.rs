@@ -17,7 +17,7 @@ use crate::transfer::moves::{self, MoveReport};
 use crate::transfer::settling::{self, MoveSettlement};
 use crate::update::Update;
 use crate::write::locked_stack::LockedStack;
-use crate::write::spool::{self, SpoolOutcome};
+use crate::write::spool::{self, SpoolOutcome, SpoolPlacement};
 use crate::write::{edits, snapshots, steps};
 use state_core::edits::MovePlan;
 use state_core::head::SealingPolicy;
@@ -203,6 +203,21 @@ impl Session {
         spool::record_spooled(&self.locked, request, spooled).await
     }
 
+    /// Records, as one revision, the resource of a spooled result whose operation was settled otherwise
+    /// ([`SpoolOutcome::Conflict`]). References to resources that don't exist any more are dropped.
+    ///
+    /// # Errors
+    /// As [`Session::record_spooled`]; `Conflict` when the operation is pending, when the result contains no resource, and
+    /// when another entry describes the resource or has its key.
+    pub async fn record_spooled_resource(
+        &self,
+        request: UpdateRequest,
+        spooled: &SpooledResult,
+        placement: SpoolPlacement,
+    ) -> Result<RevisionId> {
+        spool::record_resource(&self.locked, request, spooled, placement).await
+    }
+
     /// Replaces all resources by those of a snapshot, as one revision. A resource without a uid gets the uid of the
     /// present resource with the same key and the same id, or a new one. The stack's pending operations stay.
     ///
@@ -386,7 +401,8 @@ impl Session {
     /// Writes all queued jobs, closes the journal with a watermark and releases the lock.
     ///
     /// # Errors
-    /// The error of the last batch, or of storing an update's log. The lock is released in any case.
+    /// The error of the last batch, of storing an update's log, or of publishing its outputs. The lock is released in any
+    /// case. The next session publishes outputs that are missing.
     pub async fn close(self) -> Result<()> {
         self.locked.close().await
     }

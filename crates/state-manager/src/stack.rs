@@ -22,7 +22,7 @@ use crate::read::blame::Blame;
 use crate::read::history::Revisions;
 use crate::read::logs::{LogQuery, Logs, StoredLine};
 use crate::read::open::{self, Extent};
-use crate::read::revision_spec::RevisionList;
+use crate::read::revision_spec::{RevisionSpec, UnresolvedRevision};
 use crate::read::verify::{self, VerifyReport};
 use crate::read::view::{self, CurrentRevision, View};
 use crate::session::Session;
@@ -205,13 +205,16 @@ impl Stack {
         Ok(head.collection.map(|collection| collection.serial))
     }
 
-    /// All revisions, for lookups by the specifications that people type, such as `@-`, a serial or the beginning of
-    /// an id.
+    /// The revision that a specification matches, such as `@-`, a serial or the beginning of an id. Reads only the part of
+    /// the history that may match. The inner result has the reason why no revision, or not exactly one, matches.
     ///
     /// # Errors
     /// `Corrupt` when stored bytes are damaged.
-    pub async fn revision_list(&self) -> Result<RevisionList> {
-        self.tip().await?.revision_list().await
+    pub async fn resolve(
+        &self,
+        spec: &RevisionSpec,
+    ) -> Result<std::result::Result<RevisionId, UnresolvedRevision>> {
+        self.tip().await?.resolve(spec).await
     }
 
     /// The revision that last set each property of a resource, in the tip or in a given revision. Follows the resource
@@ -256,6 +259,29 @@ impl Stack {
     /// `Unsupported` by a store that can't delete; `Corrupt` when stored bytes are damaged.
     pub async fn plan_collection(&self, retention: &Retention) -> Result<CollectionReport> {
         Box::pin(collect::plan(&self.context, retention)).await
+    }
+
+    /// Frees the space that the store keeps in reserve, so that a session can delete on a full disk. Call
+    /// [`restore_reserve`](Self::restore_reserve) after the session. Has no effect on a store without a reserve.
+    ///
+    /// # Errors
+    /// `Denied` by a store that this user can't change.
+    pub async fn free_reserve(&self) -> Result<()> {
+        match self.context.backend().extensions().reserve {
+            Some(store) => store.free_reserve().await,
+            None => Ok(()),
+        }
+    }
+
+    /// Reserves space for deletions again, as much as there is. Returns whether all of it could be reserved.
+    ///
+    /// # Errors
+    /// As [`free_reserve`](Self::free_reserve).
+    pub async fn restore_reserve(&self) -> Result<bool> {
+        match self.context.backend().extensions().reserve {
+            Some(store) => store.restore_reserve().await,
+            None => Ok(true),
+        }
     }
 
     /// The holder of the writer lock, the epoch, and the client lock if one is set.

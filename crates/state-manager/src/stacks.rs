@@ -58,6 +58,11 @@ impl Stacks {
         }
     }
 
+    /// The backend of the store.
+    pub fn backend(&self) -> Arc<dyn Backend> {
+        Arc::clone(&self.context.backend)
+    }
+
     /// Opens the store at a URL: `file://PATH`, where the path may be relative to the working directory, with
     /// parameters from the backend's schema: `file://PATH?lock-timeout=30`. A remote store is not contacted here:
     /// [`Stacks::ready`] checks whether it exists.
@@ -236,6 +241,15 @@ impl Stacks {
         Box::pin(stack_list::summaries(&self.context)).await
     }
 
+    /// The summary of the stack with this name; none if it doesn't exist. Unlike [`Stacks::list`], it succeeds beside a
+    /// damaged stack.
+    ///
+    /// # Errors
+    /// As [`Stacks::get`] and [`Stack::tip`].
+    pub async fn summary(&self, name: &StackName) -> Result<Option<StackSummary>> {
+        Box::pin(stack_list::summary(&self.context, name)).await
+    }
+
     /// The stack with this name; none if it doesn't exist.
     ///
     /// # Errors
@@ -255,11 +269,12 @@ impl Stacks {
         Box::pin(lookup::view(&self.context, wanted(name), false)).await
     }
 
-    /// As [`Stacks::view`], for a caller that locks the stack next ([`View::stack`]): also reads what the lock needs.
+    /// As [`Stacks::view`], for a caller that locks the stack next ([`View::stack`]) and restores an earlier revision: also
+    /// reads what the lock needs, and the latest revisions.
     ///
     /// # Errors
     /// As [`Stacks::view`].
-    pub async fn view_to_lock(&self, name: Option<&StackName>) -> Result<Lookup<View>> {
+    pub async fn view_to_restore(&self, name: Option<&StackName>) -> Result<Lookup<View>> {
         Box::pin(lookup::view(&self.context, wanted(name), true)).await
     }
 

@@ -5,7 +5,8 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 /// The classes of files that are damaged. The class of a file is the file's name without its extension, or the name of
-/// a folder above the file. Lock files are excluded, because their content is no part of a state.
+/// a folder above the file. Lock files and the reserve for full disks are excluded, because their content is no part of a
+/// state.
 pub(super) const CLASSES: [&str; 7] = [
     "format",
     "names",
@@ -58,12 +59,15 @@ impl Files {
     }
 }
 
-/// Returns the class of a file in [`CLASSES`], or `lock` for a lock file.
+/// Returns the class of a file in [`CLASSES`], or `lock` or `reserve` for a file that isn't damaged.
 fn class_of(path: &Path) -> &'static str {
     let text = path.to_string_lossy();
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     if name.starts_with("lock.") || name.ends_with(".lock") {
         return "lock";
+    }
+    if name == "reserve" {
+        return "reserve";
     }
     let part = |class: &&&str| text.split(['/', '.']).any(|part| part == **class);
     let found = CLASSES.iter().find(part);

@@ -80,11 +80,13 @@ async fn cut_frame_by_frame(store: &Path, shown: &impl Fn(Slot) -> State) -> Che
     Ok(())
 }
 
-/// Returns the end offset and the slot of each frame in a segment. `first` is the slot of the first frame, the fence.
+/// Returns the end offset and the slot of each frame in a segment, which may end in preallocated space. `first` is the slot of
+/// the first frame, the fence.
 fn ends(segment: &[u8], first: Slot) -> Vec<(usize, Slot)> {
     let mut found = Vec::new();
     let (mut end, mut slot) = (0, first);
-    while end < segment.len() {
+    // Preallocated space holds at most seven bytes that aren't zero.
+    while segment[end..].iter().skip(7).any(|byte| *byte != 0) {
         end += Frame::extent(&segment[end..]);
         found.push((end, slot));
         slot = slot.next();

@@ -91,9 +91,9 @@ pub(super) async fn small(dir: &Path) -> Result<()> {
     session.close().await
 }
 
-/// Creates a store whose last session was dropped within an update. The last frame, with a pending operation, is larger
-/// than a sector.
-pub(super) async fn crashed(dir: &Path) -> Result<()> {
+/// Creates a store whose last session was dropped within an update. The last frame, with a pending operation, has inputs of
+/// `size` bytes.
+pub(super) async fn crashed(dir: &Path, size: usize) -> Result<()> {
     let stacks = create(dir)?;
     let stack = stacks
         .new_stack_with(&STACK.parse()?, SealingPolicy::Plaintext)
@@ -103,7 +103,7 @@ pub(super) async fn crashed(dir: &Path) -> Result<()> {
     make(&update, entry("one")?).await?;
     update.finish(UpdateResult::Succeeded).await?;
     session.close().await?;
-    interrupted(&stack, 2_000).await
+    interrupted(&stack, size).await
 }
 
 async fn find(stacks: &Stacks, name: &str) -> Result<Stack> {

@@ -35,6 +35,7 @@ pub(super) const LAYERS: &[Layer] = &[
     ),
     layer("state-cli", ALL, &[]),
     layer("state-tests", ALL, &[]),
+    layer("state-models", &[], &[]).alone(),
     layer("xtask", &[], &[]).alone(),
 ];
 

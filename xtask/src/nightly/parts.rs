@@ -174,6 +174,17 @@ pub(super) const PARTS: &[Part] = &[
         },
     },
     Part {
+        name: "models",
+        about: "searches of the protocol models with larger bounds",
+        work: Work::Scaled {
+            tests: Tests {
+                cargo: &["-p", "state-models", "--test", "models"],
+                filters: &[],
+            },
+            factor: 2,
+        },
+    },
+    Part {
         name: "forgeries",
         about: "forgery of any object before any request of a command, one in 19 in CI",
         work: Work::Scaled {
@@ -192,10 +203,10 @@ pub(super) const PARTS: &[Part] = &[
                 cargo: &["-p", "state-manager", "--release", "--test", "hostile"],
                 filters: &["no_pair_of_forgeries_is_signed_shown_or_remembered"],
             },
-            rounds: 34,
+            rounds: 170,
             unit: "pairs",
-            per_round: 60_000,
-            seeds_per_round: 60_000,
+            per_round: 12_000,
+            seeds_per_round: 12_000,
         }),
     },
     Part {

@@ -66,7 +66,7 @@ impl Target {
 
 fn targets(root: &Path) -> Result<Vec<Target>, Failure> {
     let mut packages = children(root, "crates")?;
-    packages.extend(["tests", "xtask"].map(PathBuf::from));
+    packages.extend(["tests", "tests/models", "xtask"].map(PathBuf::from));
     let mut targets = Vec::new();
     for package in packages {
         let source = package.join("src");

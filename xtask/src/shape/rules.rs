@@ -24,11 +24,12 @@ const RAW_READS: [&str; 4] = [
     ".read_name(",
 ];
 
-/// Files that call them, below [`MANAGER`]: two that return values as unchecked, and one that is private to `read`.
-const RAW_READERS: [&str; 3] = [
+/// Files that call them, below [`MANAGER`]: two that return values as unchecked, one that is private to `read`, and a backend.
+const RAW_READERS: [&str; 4] = [
     "keys/authenticate.rs",
     "keys/authenticate/name.rs",
     "read/stored.rs",
+    "salvage/rebuilt_backend.rs",
 ];
 
 /// Paths of home folders. Split, because this file is checked too.

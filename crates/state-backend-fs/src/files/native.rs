@@ -1,17 +1,36 @@
 //! The file system of the operating system, by `rustix` and `std`.
 
-use super::{Access, FileHandle, FileKind, FileSystem, Folder, Lock, Status, StoredFile, SyncScope};
+use super::{Access, FileHandle, FileKind, FileSystem, Folder, Lock, Sharing, Status, StoredFile, SyncScope};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat};
 use std::fs::{DirBuilder, File, Permissions, TryLockError};
 use std::io::{self, Read};
 use std::os::unix::fs::{DirBuilderExt, FileExt, PermissionsExt};
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 const FILE_MODE: Mode = Mode::RUSR.union(Mode::WUSR);
 const FOLDER_MODE: Mode = Mode::RWXU;
 /// The permission bits of [`FOLDER_MODE`], in the form that `std` takes.
 const FOLDER_PERMISSIONS: u32 = 0o700;
+/// Those of a folder that a group uses.
+const GROUP_PERMISSIONS: u32 = 0o2770;
+
+/// The mode of a file.
+const fn file_mode(sharing: Sharing) -> Mode {
+    match sharing {
+        Sharing::Owner => FILE_MODE,
+        Sharing::Group => FILE_MODE.union(Mode::RGRP).union(Mode::WGRP),
+    }
+}
+
+/// The mode of a folder. `SGID` gives new files the group of the folder, instead of the group of the user.
+const fn folder_mode(sharing: Sharing) -> Mode {
+    match sharing {
+        Sharing::Owner => FOLDER_MODE,
+        Sharing::Group => FOLDER_MODE.union(Mode::RWXG).union(Mode::SGID),
+    }
+}
 const FOLDER_FLAGS: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 
 /// The file system of the operating system.
@@ -28,10 +47,14 @@ impl FileSystem for Native {
         path.exists()
     }
 
-    fn make_folder(&self, path: &Path) -> io::Result<()> {
+    fn make_folder(&self, path: &Path, sharing: Sharing) -> io::Result<()> {
         DirBuilder::new().mode(FOLDER_PERMISSIONS).create(path)?;
         // Set again, because the umask may have removed permissions.
-        std::fs::set_permissions(path, Permissions::from_mode(FOLDER_PERMISSIONS))
+        let mode = match sharing {
+            Sharing::Owner => FOLDER_PERMISSIONS,
+            Sharing::Group => GROUP_PERMISSIONS,
+        };
+        std::fs::set_permissions(path, Permissions::from_mode(mode))
     }
 }
 
@@ -113,8 +136,8 @@ impl Folder for NativeFolder {
         sync(&self.0, SyncScope::All)
     }
 
-    fn restrict(&self) -> io::Result<()> {
-        Ok(rustix::fs::fchmod(&self.0, FOLDER_MODE)?)
+    fn restrict(&self, sharing: Sharing) -> io::Result<()> {
+        Ok(rustix::fs::fchmod(&self.0, folder_mode(sharing))?)
     }
 
     fn permissions(&self) -> io::Result<u32> {
@@ -154,8 +177,19 @@ impl StoredFile for File {
         self.set_len(length)
     }
 
-    fn restrict(&self) -> io::Result<()> {
-        Ok(rustix::fs::fchmod(self, FILE_MODE)?)
+    #[cfg(target_os = "linux")]
+    fn allocate(&self, length: u64) -> io::Result<()> {
+        let flags = rustix::fs::FallocateFlags::empty();
+        Ok(rustix::fs::fallocate(self, flags, 0, length)?)
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    fn allocate(&self, _: u64) -> io::Result<()> {
+        Err(rustix::io::Errno::NOTSUP.into())
+    }
+
+    fn restrict(&self, sharing: Sharing) -> io::Result<()> {
+        Ok(rustix::fs::fchmod(self, file_mode(sharing))?)
     }
 
     fn sync(&self, scope: SyncScope) -> io::Result<()> {
@@ -197,6 +231,10 @@ fn read_status(status: &Stat) -> Status {
     Status {
         kind,
         length: u64::try_from(status.st_size).unwrap_or_default(),
+        modified: Duration::new(
+            u64::try_from(status.st_mtime).unwrap_or_default(),
+            u32::try_from(status.st_mtime_nsec).unwrap_or_default(),
+        ),
         id: (device, status.st_ino),
     }
 }

@@ -3,7 +3,7 @@
 use super::simulated::SimulatedFs;
 use crate::FsBackend;
 use crate::files::{
-    Access, FileHandle, FileKind, FileSystem, Folder, Lock, Native, Status, StoredFile, SyncScope,
+    Access, FileHandle, FileKind, FileSystem, Folder, Lock, Native, Sharing, Status, StoredFile, SyncScope,
 };
 use bytes::Bytes;
 use rustix::io::Errno;
@@ -69,7 +69,7 @@ impl HostileFs {
     /// # Errors
     /// As [`FsBackend::create`].
     pub fn create(&self) -> Result<FsBackend> {
-        FsBackend::create_on(self, &self.shared.root)
+        FsBackend::create_on(self, &self.shared.root, Sharing::Owner)
     }
 
     /// Records the present version of every file of the store, so that the attacker can restore it.
@@ -99,8 +99,8 @@ impl FileSystem for HostileFs {
         self.shared.files.exists(path)
     }
 
-    fn make_folder(&self, path: &Path) -> io::Result<()> {
-        self.shared.files.make_folder(path)
+    fn make_folder(&self, path: &Path, sharing: Sharing) -> io::Result<()> {
+        self.shared.files.make_folder(path, sharing)
     }
 }
 
@@ -305,8 +305,8 @@ impl Folder for HostileFolder {
         self.folder.sync()
     }
 
-    fn restrict(&self) -> io::Result<()> {
-        self.folder.restrict()
+    fn restrict(&self, sharing: Sharing) -> io::Result<()> {
+        self.folder.restrict(sharing)
     }
 
     fn permissions(&self) -> io::Result<u32> {
@@ -384,8 +384,12 @@ impl StoredFile for HostileFile {
         self.record(&path)
     }
 
-    fn restrict(&self) -> io::Result<()> {
-        self.file.restrict()
+    fn allocate(&self, length: u64) -> io::Result<()> {
+        self.file.allocate(length)
+    }
+
+    fn restrict(&self, sharing: Sharing) -> io::Result<()> {
+        self.file.restrict(sharing)
     }
 
     fn sync(&self, scope: SyncScope) -> io::Result<()> {

@@ -3,7 +3,9 @@
 use super::crash::CrashPoint;
 use super::disk::{Disk, FileNode, FolderNode, Node, NodeId, ROOT};
 use crate::FsBackend;
-use crate::files::{Access, FileHandle, FileKind, FileSystem, Folder, Lock, Status, StoredFile, SyncScope};
+use crate::files::{
+    Access, FileHandle, FileKind, FileSystem, Folder, Lock, Sharing, Status, StoredFile, SyncScope,
+};
 use rustix::io::Errno;
 use state_core::Result;
 use std::collections::BTreeMap;
@@ -11,6 +13,7 @@ use std::fs::TryLockError;
 use std::io;
 use std::path::{Component, Path};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 /// A machine with a disk, whose crashes can be enumerated. Clones are the same machine.
 ///
@@ -89,7 +92,7 @@ impl SimulatedFs {
     /// # Errors
     /// As [`FsBackend::create`].
     pub fn create(&self, root: impl AsRef<Path>) -> Result<FsBackend> {
-        FsBackend::create_on(self, root.as_ref())
+        FsBackend::create_on(self, root.as_ref(), Sharing::Owner)
     }
 
     /// Returns another machine with a copy of this disk. Locks and open files aren't copied.
@@ -176,6 +179,7 @@ impl SimulatedFs {
         Ok(Status {
             kind,
             length,
+            modified: Duration::ZERO,
             id: (0, node),
         })
     }
@@ -205,7 +209,7 @@ impl FileSystem for SimulatedFs {
         self.find(path).is_ok()
     }
 
-    fn make_folder(&self, path: &Path) -> io::Result<()> {
+    fn make_folder(&self, path: &Path, _: Sharing) -> io::Result<()> {
         let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
             return Err(Errno::EXIST.into());
         };
@@ -307,7 +311,7 @@ impl Folder for SimulatedFolder {
         self.machine.sync(self.node, || format!("sync {}", self.path))
     }
 
-    fn restrict(&self) -> io::Result<()> {
+    fn restrict(&self, _: Sharing) -> io::Result<()> {
         Ok(())
     }
 
@@ -362,7 +366,11 @@ impl StoredFile for SimulatedFile {
         self.machine.change(|| format!("truncate {}", self.path), cut)
     }
 
-    fn restrict(&self) -> io::Result<()> {
+    fn allocate(&self, length: u64) -> io::Result<()> {
+        self.set_length(length)
+    }
+
+    fn restrict(&self, _: Sharing) -> io::Result<()> {
         Ok(())
     }
 

@@ -31,6 +31,7 @@ async fn dropped(place: &TestStore) -> (Acquired, Tail, Base) {
     }
     let base = Base {
         snapshot: None,
+        content: None,
         start: end.next,
         chain: end.chain,
     };
@@ -141,6 +142,7 @@ async fn stale_segment_is_collected_and_its_writer_stays_fenced() {
     append(&next, tail, "c\n").await;
     let base = Base {
         snapshot: None,
+        content: None,
         start: end.next,
         chain: end.chain,
     };

@@ -227,6 +227,24 @@ async fn forged_mark_hides_no_frame_of_a_running_session() {
 }
 
 #[tokio::test]
+async fn suspended_takeover_of_a_closed_journal_stops_no_reader() {
+    let place = TestStore::new().await;
+    let owner = place.acquire("ann").await;
+    let tail = append(&owner, owner.tail, "kept\n").await;
+    close(&owner, tail).await;
+    owner.writer.release().await.unwrap();
+    // The next owner is suspended after it replaced the head, and before it created its segment.
+    drop(place.acquire("bob").await);
+    fs::remove_file(place.segment(tail.next.get(), 2)).unwrap();
+    let path = place.stack().join("head.lock");
+    let lock = fs::File::options().write(true).open(path).unwrap();
+    lock.lock().unwrap();
+    let read = place.other().read_journal(place.lineage, None).await.unwrap();
+    assert_eq!(data(&read.frames), ["kept\n"]);
+    assert_eq!(read.head.epoch, Epoch(2));
+}
+
+#[tokio::test]
 async fn closed_journal_takes_no_further_frame() {
     let place = TestStore::new().await;
     let owner = place.acquire("me").await;
@@ -308,6 +326,7 @@ async fn moved(store: &FsBackend) -> (Acquired, Base) {
     let owner = store.acquire(head().lineage, &request("me", None)).await.unwrap();
     let base = Base {
         snapshot: None,
+        content: None,
         start: owner.tail.next,
         chain: owner.tail.chain,
     };

@@ -1,7 +1,8 @@
 //! Every cut and every changed bit of a small journal.
 
 use super::fixture::{TestStore, append, data};
-use state_core::{Backend, ErrorKind};
+use state_core::backend::JournalView;
+use state_core::{Backend, Error, ErrorKind};
 use std::fs;
 
 /// Creates a journal of two segments. Also returns the end of each frame in the second segment.
@@ -11,14 +12,27 @@ async fn small() -> (TestStore, Vec<u64>) {
     append(&owner, owner.tail, "a\n").await;
     drop(owner);
     let owner = place.acquire("bob").await;
-    let path = place.segment(2, 2);
-    let mut ends = vec![fs::metadata(&path).unwrap().len()];
-    let mut tail = owner.tail;
-    for payload in ["bb\n", "ccc\n"] {
-        tail = append(&owner, tail, payload).await;
-        ends.push(fs::metadata(&path).unwrap().len());
+    let tail = append(&owner, owner.tail, "bb\n").await;
+    append(&owner, tail, "ccc\n").await;
+    let read = place.store.read_journal(place.lineage, None).await.unwrap();
+    let lengths = read.frames[2..].iter().map(|frame| frame.bytes().len() as u64);
+    let ends = lengths.scan(0, |end, length| {
+        *end += length;
+        Some(*end)
+    });
+    (place, ends.collect())
+}
+
+/// Checks the result of reading a journal of which a byte was changed. The guard after the last frame belongs to no frame.
+fn check_changed(read: Result<JournalView, Error>, is_guard: bool, message: &str) {
+    match read {
+        Ok(read) if is_guard => assert_eq!(data(&read.frames), ["a\n", "bb\n", "ccc\n"], "{message}"),
+        read => {
+            let error = read.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Corrupt, "{message}: {error}");
+            assert!(error.object().contains("journal/0000"), "{message}: {error}");
+        }
     }
-    (place, ends)
 }
 
 #[tokio::test]
@@ -38,7 +52,8 @@ async fn cut_last_segment_keeps_its_whole_frames() {
             }
         }
     }
-    fs::write(&path, &whole[..whole.len() - 5]).unwrap();
+    let end = usize::try_from(*ends.last().unwrap()).unwrap();
+    fs::write(&path, &whole[..end - 5]).unwrap();
     let next = place.acquire("next").await;
     append(&next, next.tail, "d\n").await;
     assert_eq!(place.payloads().await, ["a\n", "bb\n", "d\n"]);
@@ -49,16 +64,18 @@ async fn cut_last_segment_keeps_its_whole_frames() {
 
 #[tokio::test]
 async fn every_changed_bit_is_corrupt_and_names_the_file() {
-    let (place, _) = small().await;
-    for path in [place.segment(0, 1), place.segment(2, 2)] {
+    let (place, ends) = small().await;
+    for (path, end) in [
+        (place.segment(0, 1), u64::MAX),
+        (place.segment(2, 2), *ends.last().unwrap()),
+    ] {
         let whole = fs::read(&path).unwrap();
         for bit in 0..whole.len() * 8 {
             let mut changed = whole.clone();
             changed[bit / 8] ^= 1 << (bit % 8);
             fs::write(&path, &changed).unwrap();
-            let error = place.store.read_journal(place.lineage, None).await.unwrap_err();
-            assert_eq!(error.kind(), ErrorKind::Corrupt, "bit {bit}: {error}");
-            assert!(error.object().contains("journal/0000"), "{error}");
+            let read = place.store.read_journal(place.lineage, None).await;
+            check_changed(read, bit as u64 / 8 >= end, &format!("bit {bit}"));
         }
         fs::write(&path, &whole).unwrap();
     }
@@ -66,7 +83,7 @@ async fn every_changed_bit_is_corrupt_and_names_the_file() {
 
 #[tokio::test]
 async fn every_byte_set_to_zero_or_ones_is_corrupt() {
-    let (place, _) = small().await;
+    let (place, ends) = small().await;
     let path = place.segment(2, 2);
     let whole = fs::read(&path).unwrap();
     for at in 0..whole.len() {
@@ -78,11 +95,8 @@ async fn every_byte_set_to_zero_or_ones_is_corrupt() {
             if changed == whole {
                 read.unwrap();
             } else {
-                assert_eq!(
-                    read.unwrap_err().kind(),
-                    ErrorKind::Corrupt,
-                    "byte {at} to {value}"
-                );
+                let is_guard = at as u64 >= *ends.last().unwrap();
+                check_changed(read, is_guard, &format!("byte {at} to {value}"));
             }
         }
     }
@@ -118,7 +132,8 @@ async fn long_file_without_frames_is_refused_before_it_is_read() {
         assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
         assert!(error.to_string().contains("no frame begins here"), "{error}");
     }
-    assert_eq!(ends.last(), Some(&(whole.len() as u64)));
+    let end = usize::try_from(*ends.last().unwrap()).unwrap();
+    assert!(whole.len() - end < 8, "only a guard follows");
     fs::write(&path, &whole).unwrap();
     // Fewer zeros may be an interrupted write.
     fs::OpenOptions::new()

@@ -236,8 +236,19 @@ async fn files_and_folders_are_synced_in_protocol_order() {
     ];
     assert_eq!(faults.record(), [&read[..], &[folder]].concat());
     drop(owner);
-    place.acquire("next").await;
+    let next = place.acquire("next").await;
     assert_eq!(faults.record()[7..10], read);
+    append(&next, next.tail, "b\n").await;
+    drop(next);
+    faults.record();
+    place.acquire("last").await;
+    let third = "00000000000000000003-2.log";
+    let rewritten = [format!("write {third}"), format!("sync {third}")];
+    assert_eq!(
+        faults.record()[7..9],
+        rewritten,
+        "a sync alone may have failed before"
+    );
 }
 
 #[tokio::test]

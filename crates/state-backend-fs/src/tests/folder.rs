@@ -58,8 +58,8 @@ async fn files_are_private_and_no_temporary_file_stays() {
         .create(&snapshot(1), Bytes::from_static(b"x"))
         .await
         .unwrap();
-    // format, names.lock, the name, meta, head, head.lock, lock.0, one segment, one snapshot
-    assert_eq!(check_modes(&place.root()), 9);
+    // format, reserve, names.lock, the name, meta, head, head.lock, lock.0, one segment, one snapshot
+    assert_eq!(check_modes(&place.root()), 10);
 }
 
 #[test]
@@ -74,8 +74,8 @@ fn umask_removes_no_permission_of_the_owner() {
         .status()
         .unwrap();
     assert!(status.success());
-    // format, meta, head
-    assert_eq!(check_modes(&folder.path().join("store")), 3);
+    // format, reserve, meta, head
+    assert_eq!(check_modes(&folder.path().join("store")), 4);
 }
 
 const UNDER_UMASK: &str = "STATE_BACKEND_FS_UNDER_UMASK";
@@ -112,7 +112,10 @@ async fn store_exists_only_where_it_was_created() {
 fn other_layout_is_refused_with_its_version() {
     let folder = tempfile::tempdir().unwrap();
     FsBackend::create(folder.path()).unwrap();
-    let layout = crate::layout::Layout { layout: 2 };
+    let layout = crate::layout::Layout {
+        layout: 2,
+        group: false,
+    };
     fs::write(folder.path().join("format"), layout.encode()).unwrap();
     for result in [FsBackend::open(folder.path()), FsBackend::create(folder.path())] {
         assert!(matches!(
@@ -277,4 +280,20 @@ async fn append_is_one_write_and_one_sync_at_any_length() {
         ));
     }
     assert!(costs.iter().all(|cost| *cost == (1, 8 + 96, 1)), "{costs:?}");
+}
+
+#[test]
+fn private_store_does_not_become_group_writable() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path().join("store");
+    crate::FsBackend::create(&root).unwrap();
+    let refused = crate::FsBackend::create_for_group(&root).unwrap_err();
+    assert!(matches!(refused, Error::Conflict { .. }), "{refused}");
+    assert!(refused.to_string().contains("statectl copy"), "{refused}");
+    check_modes(&root);
+    let shared = folder.path().join("shared");
+    crate::FsBackend::create_for_group(&shared).unwrap();
+    // The store itself says who may use it.
+    crate::FsBackend::create_for_group(&shared).unwrap();
+    crate::FsBackend::create(&shared).unwrap();
 }

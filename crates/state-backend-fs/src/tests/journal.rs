@@ -14,6 +14,7 @@ async fn rotated() -> (TestStore, Tail) {
     let tail = append(&owner, tail, "b\n").await;
     let base = Base {
         snapshot: None,
+        content: None,
         start: tail.next,
         chain: tail.chain,
     };

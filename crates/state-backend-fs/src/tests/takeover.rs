@@ -204,6 +204,31 @@ async fn crashed_takeover_costs_only_an_epoch() {
 }
 
 #[tokio::test]
+async fn refused_takeover_of_a_damaged_journal_changes_nothing() {
+    let place = TestStore::new().await;
+    let owner = place.acquire("ann").await;
+    append(&owner, owner.tail, "kept\n").await;
+    drop(owner);
+    let path = place.segment(0, 1);
+    let mut bytes = fs::read(&path).unwrap();
+    bytes[100] ^= 1;
+    fs::write(&path, &bytes).unwrap();
+    let head = fs::read(place.stack().join("head.json")).unwrap();
+    for _ in 0..4 {
+        let refused = place.store.acquire(place.lineage, &request("bob", None)).await;
+        assert_eq!(refused.unwrap_err().kind(), ErrorKind::Corrupt);
+        assert_eq!(fs::read(place.stack().join("head.json")).unwrap(), head);
+    }
+    bytes[100] ^= 1;
+    fs::write(&path, &bytes).unwrap();
+    let next = place.acquire("bob").await;
+    assert_eq!(
+        (data(&next.frames), next.head.epoch),
+        (vec!["kept\n".to_owned()], Epoch(2))
+    );
+}
+
+#[tokio::test]
 async fn reader_waits_for_a_takeover_and_names_its_process() {
     let place = TestStore::new().await;
     drop(place.acquire("me").await);

@@ -61,6 +61,21 @@ impl MemoryStore {
         self.0.lock().unwrap().writes
     }
 
+    /// The value of a key.
+    pub(crate) fn value(&self, key: &str) -> Option<Bytes> {
+        let inner = self.0.lock().unwrap();
+        inner.values.get(key).map(|(_, value)| value.clone())
+    }
+
+    /// Replaces a value by damage, or removes it.
+    pub(crate) fn damage(&self, key: &str, value: Option<Bytes>) {
+        let values = &mut self.0.lock().unwrap().values;
+        let (version, _) = values.remove(key).unwrap();
+        if let Some(value) = value {
+            values.insert(key.to_owned(), (version + 1, value));
+        }
+    }
+
     /// Runs a hook just before the next write of a key with this suffix.
     pub(crate) fn before_write_of(&self, file: &'static str, hook: impl FnOnce() + Send + 'static) {
         self.0.lock().unwrap().hook = Some((file, Box::new(hook)));

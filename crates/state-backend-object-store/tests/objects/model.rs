@@ -187,6 +187,7 @@ impl Actor {
         writer.create(&reference.object(), Bytes::from(content)).await?;
         let base = Base {
             snapshot: Some(reference),
+            content: None,
             start: tail.next,
             chain: tail.chain,
         };

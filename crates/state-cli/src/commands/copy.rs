@@ -15,8 +15,9 @@ use state_manager::CopyReport;
 /// Copy stacks with their history to another store
 ///
 /// Copies the stack named by `--stack`, or all stacks, byte for byte; no key is needed. Run an interrupted copy again to
-/// finish it. After copying, source and copy are compared. The copy has the same lineage as its source: use only one of
-/// the two for further changes.
+/// finish it. A later copy to the same store writes only what is new, and is refused if the copy was changed by itself or
+/// the data key was replaced since. After copying, source and copy are compared. The copy has the same lineage as its
+/// source: use only one of the two for further changes.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// URL of the source store
@@ -75,10 +76,15 @@ pub(crate) async fn run(context: &Context, args: &Args) -> CommandResult {
 }
 
 fn describe(copied: &CopyReport) -> String {
-    let word = if copied.was_there {
-        "already up to date"
-    } else {
-        "copied"
+    let written = copied.written;
+    let word = match (copied.was_there, written.head) {
+        (false, _) => "copied".to_owned(),
+        (true, false) => "already up to date".to_owned(),
+        (true, true) => format!(
+            "brought up to date with {} and {}",
+            count(written.frames, "frame", "frames"),
+            count(written.objects, "object", "objects")
+        ),
     };
     format!(
         "stack {}: {word}; compared {} and {}",

@@ -11,6 +11,7 @@ mod outcome;
 mod progress_view;
 mod run;
 mod settlements;
+mod spool_intake;
 mod stack_choice;
 mod step;
 mod tree;
@@ -36,8 +37,8 @@ use run::{Deploy, Goal};
 /// has no stacks or `--stack` names a new one.
 ///
 /// The program is compared with the recorded state. Drift (a change made outside of statectl) is detected only with
-/// `--refresh`, or after `statectl refresh`. Operations that an earlier run left pending are resolved first, by asking
-/// their providers.
+/// `--refresh`, or after `statectl refresh`. Operations that an earlier run left pending are resolved first: by the results
+/// that this machine kept in files, else by asking their providers.
 ///
 /// A run that has begun always reports its outcome, also when it fails and with `--json`: check `result` and the exit
 /// code, which is 18 if an operation stays pending, and 130 if the run was interrupted.
@@ -62,7 +63,8 @@ pub(crate) struct Up {
 
 /// Show what `up` would do
 ///
-/// Takes no lock, writes nothing, and changes no resource.
+/// Takes no lock, writes nothing, and changes no resource. Asks the providers for the outcomes of pending operations, shows how
+/// `up` would resolve them, and plans from the state after that.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Preview {
     #[command(flatten)]
@@ -79,7 +81,8 @@ pub(crate) struct Preview {
 /// Reads every recorded resource from its provider, records the differences, and removes resources that no longer
 /// exist. No real resource is changed.
 ///
-/// Pending operations are resolved first: by asking their providers, or as `--clear-pending` and `--import-pending` say.
+/// Pending operations are resolved first: by the results that this machine kept in files, by asking their providers, or as
+/// `--clear-pending` and `--import-pending` say.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Refresh {
     #[command(flatten)]

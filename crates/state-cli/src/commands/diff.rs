@@ -50,29 +50,68 @@ struct DiffReport {
 
 /// Runs the command `diff` and returns its report.
 pub(crate) async fn run(context: &Context, args: &Args) -> CommandResult {
-    let view = context.store.open_view().await?;
-    let settled = settled(&view).await?;
+    let compared = match (latest_view(context).await, &args.old, &args.new) {
+        (Ok(view), ..) => compared(context, args, view).await?,
+        // The latest state isn't needed, so each revision is read by itself.
+        (Err(refused), Some(old), Some(new)) if refused.code == ExitCode::Integrity => {
+            let (_, old) = context.store.read_at(Some(old)).await?;
+            let (view, new) = context.store.read_at(Some(new)).await?;
+            let [Some(old), Some(new)] = [old, new] else {
+                return Err(refused);
+            };
+            let [old, new] = [old, new].map(|(id, snapshot)| (Some(id), snapshot));
+            Comparison { view, old, new }
+        }
+        (Err(refused), ..) => return Err(refused),
+    };
+    print_comparison(context, args, compared).await
+}
+
+/// The latest state, also beside damage that it doesn't need.
+async fn latest_view(context: &Context) -> Result<View, CliError> {
+    Ok(context.store.read_at(None).await?.0)
+}
+
+/// Two snapshots to compare.
+struct Comparison {
+    /// The stack, whose keys open the values of both.
+    view: View,
+    old: RevisionSnapshot,
+    new: RevisionSnapshot,
+}
+
+/// Reads the two snapshots that the arguments name.
+async fn compared(context: &Context, args: &Args, view: View) -> Result<Comparison, CliError> {
+    let settled = settled(context, &view).await?;
     let latest = || (settled.clone(), view.snapshot());
-    let (old, (new, new_snapshot)) = if let Some(since) = &args.since {
+    let (old, new) = if let Some(since) = &args.since {
         let since = since.moment("--since", &context.now())?;
-        (before(&view, since).await?, latest())
+        let old = before(&view, since).await?;
+        (old.as_ref().map(RevisionSpec::of), latest())
     } else {
-        let history = view.revision_list().await?;
         let new = match &args.new {
-            Some(wanted) => read(&view, history.resolve(wanted)?).await?,
+            Some(wanted) => read(context, &view, wanted).await?,
             None => latest(),
         };
         let old = match &args.old {
-            Some(wanted) => Some(history.resolve(wanted)?),
-            None if settled.is_none() => view.state.current().cloned(),
-            None => history.previous()?,
+            Some(wanted) => Some(wanted.clone()),
+            None if settled.is_none() => view.state.current().map(RevisionSpec::of),
+            // In a rebuilt history, the one before may be lost.
+            None if view.is_rebuilt() => Some(RevisionSpec::previous()),
+            None => view.previous_update().await??.as_ref().map(RevisionSpec::of),
         };
         (old, new)
     };
-    let (old, old_snapshot) = match old {
-        Some(id) => read(&view, id).await?,
-        None => (None, empty_snapshot(&new_snapshot)),
+    let old = match old {
+        Some(wanted) => read(context, &view, &wanted).await?,
+        None => (None, empty_snapshot(&new.1)),
     };
+    Ok(Comparison { view, old, new })
+}
+
+async fn print_comparison(context: &Context, args: &Args, compared: Comparison) -> CommandResult {
+    let Comparison { view, old, new } = compared;
+    let ((old, old_snapshot), (new, new_snapshot)) = (old, new);
     // Different data keys encrypt the same value to different bytes: compare decrypted values where possible.
     let open = async |snapshot| match context.settings.show_secrets {
         true => view.reveal(snapshot).await,
@@ -96,7 +135,7 @@ pub(crate) async fn run(context: &Context, args: &Args) -> CommandResult {
 /// If the history of that time was deleted.
 async fn before(view: &View, since: jiff::Timestamp) -> Result<Option<RevisionId>, CliError> {
     let mut revisions = view.revisions();
-    while let Some(revision) = revisions.next().await? {
+    while let Some(revision) = revisions.next_readable().await? {
         let made_by_update = matches!(revision.kind, RevisionKind::Update(_));
         if made_by_update && history::is_before(Some(since), &revision) {
             return Ok(Some(revision.id));
@@ -114,18 +153,19 @@ async fn before(view: &View, since: jiff::Timestamp) -> Result<Option<RevisionId
 /// A snapshot and the revision that holds it.
 type RevisionSnapshot = (Option<RevisionId>, Snapshot);
 
-async fn read(view: &View, id: RevisionId) -> Result<RevisionSnapshot, CliError> {
-    let snapshot = view.get(&id).await?;
+async fn read(context: &Context, view: &View, wanted: &RevisionSpec) -> Result<RevisionSnapshot, CliError> {
+    let (id, snapshot) = context.store.revision(view, wanted).await?;
     Ok((Some(id), snapshot))
 }
 
 /// The current revision, if it holds the latest state. `None` while an update is open, or if a pending operation was
 /// resolved after the revision was written.
-async fn settled(view: &View) -> Result<Option<RevisionId>, CliError> {
+async fn settled(context: &Context, view: &View) -> Result<Option<RevisionId>, CliError> {
     let Some(current) = view.state.current().filter(|_| !view.update_open()) else {
         return Ok(None);
     };
-    let (tip, committed) = (view.snapshot(), view.get(current).await?);
+    let (_, committed) = context.store.revision(view, &RevisionSpec::of(current)).await?;
+    let tip = view.snapshot();
     let is_settled = tip.entries == committed.entries && tip.outputs == committed.outputs;
     Ok(is_settled.then(|| current.clone()))
 }

@@ -1,5 +1,6 @@
 //! The command `doctor`: tests whether the store provides the guarantees that state storage needs.
 
+use crate::commands::salvage::print_survey;
 use crate::context::{CommandResult, Context};
 use crate::error::CliError;
 use crate::exit::ExitCode;
@@ -10,15 +11,16 @@ use crate::store;
 use serde::Serialize;
 use state_core::backend::{Finding, Opening, StoreCheck, Verdict};
 use state_core::{ErrorKind, StackName};
-use state_manager::Stacks;
+use state_manager::{StackSurvey, Stacks, StoreSurvey};
 
 /// Test whether a store is safe for state
 ///
 /// Tests on the live store that concurrent conditional writes have exactly one winner, and that reads and listings return
 /// completed writes. The tests use their own prefix and delete it afterwards.
 ///
-/// Also warns about encrypted stacks that the loss of one identity would make unreadable, and about stacks that it can't
-/// read. These warnings don't change the exit code.
+/// Also looks for damaged files in a local store, and exits with 14 if it finds any. Warns about encrypted stacks that the
+/// loss of one identity would make unreadable, and about stacks that it can't read. These warnings don't change the exit
+/// code.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// URL of the store [default: the store of the settings]
@@ -32,6 +34,9 @@ struct DoctorReport {
     backend: String,
     sound: bool,
     findings: Vec<Finding>,
+    /// Damaged files and orphaned stacks of a store in files; none if there are none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    damage: Option<StoreSurvey>,
 }
 
 /// Runs the command `doctor` and returns its report.
@@ -48,6 +53,7 @@ pub(crate) async fn run(context: &Context, args: &Args) -> CommandResult {
     let StoreCheck { findings } = stacks.examine().await?;
     let examined = DoctorReport {
         backend: stacks.url(),
+        damage: damage(context, &url).await?,
         sound: findings.iter().all(|finding| finding.verdict != Verdict::Broken),
         findings,
     };
@@ -57,14 +63,38 @@ pub(crate) async fn run(context: &Context, args: &Args) -> CommandResult {
         for finding in &examined.findings {
             print(page, finding);
         }
-        if examined.sound {
-            page.styled(Style::Good, "the store is safe for state");
-        } else {
-            page.styled(Style::Bad, "the store is not safe for state: use another store");
+        if let Some(damage) = &examined.damage {
+            print_survey(page, damage);
+        }
+        match (examined.sound, &examined.damage) {
+            (false, _) => page.styled(Style::Bad, "the store is not safe for state: use another store"),
+            (true, None) => page.styled(Style::Good, "the store is safe for state"),
+            (true, Some(_)) => page.styled(
+                Style::Bad,
+                "the store keeps its guarantees, but files in it are damaged or orphaned: run `statectl salvage`",
+            ),
         }
         page.space("\n");
     })?;
-    Ok(report.with_code_if(!examined.sound, ExitCode::Unsupported))
+    let is_damaged = |stack: &StackSurvey| !stack.damage.is_empty();
+    let is_damaged = |survey: &StoreSurvey| !survey.damage.is_empty() || survey.stacks.iter().any(is_damaged);
+    Ok(report
+        .with_code_if(
+            examined.damage.as_ref().is_some_and(is_damaged),
+            ExitCode::Integrity,
+        )
+        .with_code_if(!examined.sound, ExitCode::Unsupported))
+}
+
+/// What is damaged or orphaned in a store in files; none if nothing is, or if the store doesn't exist yet.
+async fn damage(context: &Context, url: &str) -> Result<Option<StoreSurvey>, CliError> {
+    let Some(files) = context.store.files_at(url)? else {
+        return Ok(None);
+    };
+    if !files.exists().await? {
+        return Ok(None);
+    }
+    Ok(Some(files.survey().await?).filter(|survey| !survey.is_intact()))
 }
 
 /// Warnings about stacks with one recipient only, existing and new ones. A stack or a list of stacks that can't be read gets

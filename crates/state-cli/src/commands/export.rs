@@ -1,17 +1,19 @@
 //! The command `export`: writes the state in the format of another system.
 
+mod document;
+
 use crate::context::Context;
 use crate::error::CliError;
 use crate::formats::{self, Format};
-use crate::identities::create_private;
 use crate::marks::StackStatus;
 use crate::output::Report;
-use crate::settings::{HIDDEN, MASKED};
+use crate::settings::HIDDEN;
+use document::Document;
 use serde::Serialize;
 use state_core::mask::{OpaquePointers, mask_snapshot};
 use state_core::{RevisionId, Snapshot};
 use state_manager::{RevisionSpec, View};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// Export the state in the format of its system
 ///
@@ -55,43 +57,44 @@ struct ExportReport<'a> {
 
 /// Runs the command `export` and returns its report.
 pub(crate) async fn run(context: &Context, args: &Args) -> Result<Report, CliError> {
-    let view = context.store.open_view().await?;
-    let (snapshot, status) = match &args.rev {
-        Some(wanted) => {
-            let id = view.revision_list().await?.resolve(wanted)?;
-            let snapshot = view.get(&id).await?;
-            let status = StackStatus::at(&view.name, id, &snapshot);
-            (snapshot, status)
-        }
-        None => (view.snapshot(), StackStatus::of(&view)),
-    };
+    let (view, revision) = context.store.read_at(args.rev.as_ref()).await?;
+    let (snapshot, status) = selected(&view, revision);
     let mut warnings = status.warnings();
     let format = args.format.unwrap_or_else(|| formats::all().origin(&snapshot));
     let is_masked = view.head.key_id.is_some() && !context.settings.show_secrets;
-    let bytes = document(&view, snapshot, format, is_masked).await?;
+    let document = Document {
+        snapshot: shown(&view, snapshot, is_masked).await?,
+        stack: view.name.short(),
+        format,
+        is_masked,
+    };
     if is_masked {
         let masked = "sensitive values are masked, so the export can't be imported; pass `--show-secrets` to export them";
         warnings.push(masked.to_owned());
     }
-    if let Some(file) = &args.output {
-        write_file(file, &bytes, args.force || context.settings.yes)?;
-    } else if !context.output.json {
+    let (length, text) = if let Some(file) = &args.output {
+        let length = document.write_file(file, args.force || context.settings.yes)?;
+        (length, None)
+    } else if context.output.json {
+        let bytes = document.bytes()?;
+        (bytes.len(), Some(String::from_utf8_lossy(&bytes).into_owned()))
+    } else {
         if context.output.terminal.stdout && !is_masked {
             warnings.push(
                 "the output above contains secrets in plaintext; use `-o FILE` to write a file that only you can read"
                     .to_owned(),
             );
         }
-        return Ok(Report::raw(bytes, warnings));
-    }
-    let text = String::from_utf8_lossy(&bytes);
+        document.print()?;
+        return Ok(Report::empty().warned(warnings));
+    };
     let exported = ExportReport {
         exported_revision: status.at.clone(),
         status: &status,
         format: format.name(),
-        bytes: bytes.len(),
+        bytes: length,
         file: args.output.as_ref().map(|file| file.display().to_string()),
-        document: args.output.is_none().then_some(&*text),
+        document: text.as_deref(),
         masked: is_masked,
     };
     context.report("export", &exported, warnings, |page| {
@@ -109,69 +112,29 @@ pub(crate) async fn run(context: &Context, args: &Args) -> Result<Report, CliErr
     })
 }
 
-/// Encodes the document, either masked or with all values decrypted.
-async fn document(
-    view: &View,
-    snapshot: Snapshot,
-    format: Format,
-    is_masked: bool,
-) -> Result<Vec<u8>, CliError> {
-    let snapshot = if is_masked {
-        let opaque = || formats::all().opaque().map(|(_, opaque)| opaque);
-        let all = OpaquePointers {
-            in_entry: &opaque().flat_map(|of| of.in_entry).copied().collect::<Vec<_>>(),
-            in_snapshot: &opaque()
-                .flat_map(|of| of.in_snapshot)
-                .copied()
-                .collect::<Vec<_>>(),
-        };
-        mask_snapshot(&snapshot, HIDDEN, all)
-    } else {
-        view.reveal(snapshot).await?
-    };
-    let exported = formats::all().export(&snapshot, format);
-    let mut bytes = exported.map_err(|error| failed(&view.name.short(), error))?;
-    if is_masked {
-        mark_as_masked(&mut bytes);
-    }
-    Ok(bytes)
-}
-
-/// Adds the member by which `import` recognizes a masked export, so that it never stores placeholders as values.
-fn mark_as_masked(bytes: &mut Vec<u8>) {
-    if bytes.first() == Some(&b'{') {
-        let mark = format!("\n  \"{MASKED}\": true,");
-        bytes.splice(1..1, mark.into_bytes());
-    }
-}
-
-fn failed(stack: &str, error: state_formats::Error) -> CliError {
-    match error {
-        state_formats::Error::Core(core) => core.into(),
-        other => CliError::failed(format!("stack {stack}"), &other.to_string())
-            .with_hint("use the native format: `statectl export --format native`"),
-    }
-}
-
-/// Writes a file that only its owner can read. Without `replace`, an existing file is an error; with it, the old content
-/// stays in place until the new content is complete.
-fn write_file(file: &Path, bytes: &[u8], replace: bool) -> Result<(), CliError> {
-    let name = file.display().to_string();
-    let written = if replace {
-        let mut beside = file.as_os_str().to_owned();
-        beside.push(format!(".{}.tmp", std::process::id()));
-        let beside = PathBuf::from(beside);
-        let written = create_private(&beside, bytes).and_then(|()| std::fs::rename(&beside, file));
-        if written.is_err() && std::fs::remove_file(&beside).is_err() {
-            // Creating the temporary file was what failed, so there is none to remove.
+/// The snapshot at a revision, or the latest state, with its status.
+fn selected(view: &View, revision: Option<(RevisionId, Snapshot)>) -> (Snapshot, StackStatus) {
+    match revision {
+        None => (view.snapshot(), StackStatus::of(view)),
+        Some((id, snapshot)) => {
+            let status = StackStatus::at(&view.name, id, &snapshot);
+            (snapshot, status)
         }
-        written
-    } else {
-        create_private(file, bytes)
+    }
+}
+
+/// The snapshot to export, either masked or with all values decrypted.
+async fn shown(view: &View, snapshot: Snapshot, is_masked: bool) -> Result<Snapshot, CliError> {
+    if !is_masked {
+        return Ok(view.reveal(snapshot).await?);
+    }
+    let opaque = || formats::all().opaque().map(|(_, opaque)| opaque);
+    let all = OpaquePointers {
+        in_entry: &opaque().flat_map(|of| of.in_entry).copied().collect::<Vec<_>>(),
+        in_snapshot: &opaque()
+            .flat_map(|of| of.in_snapshot)
+            .copied()
+            .collect::<Vec<_>>(),
     };
-    written.map_err(|source| match source.kind() {
-        std::io::ErrorKind::AlreadyExists => CliError::refused(name, "the file already exists")
-            .with_hint("overwrite it with `--force`, or name another file"),
-        _ => CliError::io(name, &source).with_hint("name a file in a writable folder"),
-    })
+    Ok(mask_snapshot(&snapshot, HIDDEN, all))
 }

@@ -4,6 +4,7 @@ use crate::context::{CommandResult, Context};
 use crate::marks::count;
 use crate::render::Page;
 use crate::render::time::duration;
+use crate::reserve::with_reserve;
 use serde::Serialize;
 use state_manager::{Amount, CollectionReport, Retention, Session};
 use std::time::Duration;
@@ -12,7 +13,8 @@ use std::time::Duration;
 ///
 /// A revision is kept if it is younger than `--keep-days`, among the last `--keep-revisions`, or current. Dropped revisions
 /// disappear from the history at once. The first `gc` after the grace period deletes their files, so that concurrent
-/// readers can finish.
+/// readers can finish. Key files that nothing needs are deleted the same way, and temporary files of crashed processes
+/// once they are as old as the grace period, at least an hour. Works on a full disk.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Keep revisions younger than this many days
@@ -58,6 +60,10 @@ pub(crate) async fn run(context: &Context, args: &Args) -> CommandResult {
         dry_run,
         report,
     };
+    if !args.dry_run && planned.is_idle() {
+        // A deletion that was killed may have left no reserve. Users who can only read the store can't make one.
+        drop(stack.restore_reserve().await);
+    }
     if args.dry_run || planned.is_idle() {
         return report(context, &collected(args.dry_run, planned), Vec::new());
     }
@@ -66,7 +72,8 @@ pub(crate) async fn run(context: &Context, args: &Args) -> CommandResult {
     let object = format!("stack {}", stack.name().short());
     context.prompt.confirm(&object, &question(&object, &planned))?;
     let work = async |session: &Session| Ok(session.collect(&retention).await?);
-    let (done, warnings) = context.store.locked(&stack, "gc", work).await?;
+    let collected_now = context.store.locked(&stack, "gc", work);
+    let (done, warnings) = with_reserve(&stack, collected_now).await?;
     report(context, &collected(false, done), warnings)
 }
 
@@ -97,8 +104,20 @@ fn print(page: &mut Page, collection: &GcReport) {
             "{would}scheduled for deletion: the files of {forgotten}"
         ));
     }
+    if report.unneeded_keys > 0 {
+        let keys = count(report.unneeded_keys, "key file", "key files");
+        page.line(format_args!(
+            "{would}scheduled for deletion: {keys} that nothing needs"
+        ));
+    }
     if report.deleted.files > 0 {
         page.line(format_args!("{would}deleted: {}", amount(report.deleted)));
+    }
+    if report.temporary.files > 0 {
+        let temporary = amount(report.temporary);
+        page.line(format_args!(
+            "{would}deleted: {temporary}, temporary files of crashed processes"
+        ));
     }
     if let Some(waiting) = &report.waiting {
         page.line(format_args!(
@@ -112,7 +131,7 @@ fn print(page: &mut Page, collection: &GcReport) {
             waiting.until
         ));
     }
-    if report.dropped.is_empty() && report.forgotten.is_empty() && report.deleted.files == 0 {
+    if report.is_idle() {
         page.line("nothing to delete now");
     }
     let kept = count(report.kept, "revision", "revisions");

@@ -1,12 +1,14 @@
 //! The command `history`: the revisions of a stack.
 
 use crate::context::{CommandResult, Context};
+use crate::error::CliError;
+use crate::exit::ExitCode;
 use crate::marks::count;
 use crate::output::{Report, stream_line};
 use crate::render::time::{Since, age};
 use serde::Serialize;
-use state_core::{Address, Op, RevisionId, Timestamp, UpdateInfo, UpdateResult};
-use state_manager::{Revision, RevisionKind};
+use state_core::{Address, Error, Op, RevisionId, Serial, Timestamp, UpdateInfo, UpdateResult};
+use state_manager::{Revision, RevisionKind, View};
 use std::collections::BTreeMap;
 
 /// List revisions, newest first
@@ -96,25 +98,42 @@ impl From<UpdateInfo> for Details {
     }
 }
 
+/// The revisions that changed the resource that the user named, at most `limit`; none if the user named no resource.
+async fn changes_of(
+    view: &View,
+    args: &Args,
+    limit: usize,
+) -> Result<Option<std::vec::IntoIter<Revision>>, CliError> {
+    let Some(address) = &args.address else {
+        return Ok(None);
+    };
+    Ok(Some(view.resource_history(address, limit).await?.into_iter()))
+}
+
 /// Runs the command `history` and returns its report.
 pub(crate) async fn run(context: &Context, args: &Args) -> CommandResult {
     let now = context.now();
     let since = args.since.as_ref();
     let since = since.map(|since| since.moment("--since", &now)).transpose()?;
-    let view = context.store.open_view().await?;
+    let (view, _) = context.store.read_at(None).await?;
     let mut left = args.limit.unwrap_or(usize::MAX);
-    let mut changed = match &args.address {
-        Some(address) => Some(view.resource_history(address, left).await?.into_iter()),
-        None => None,
-    };
+    let mut changed = changes_of(&view, args, left).await?;
     let mut revisions = view.revisions();
     let begins = revisions.collected_before();
     let mut lines: Vec<Line> = Vec::new();
     let mut undoing = Undoing::default();
+    let mut damaged = None;
     while left > 0 {
         let revision = match &mut changed {
             Some(changed) => changed.next(),
-            None => revisions.next().await?,
+            None => match revisions.next_readable().await {
+                Ok(revision) => revision,
+                // What is left of the history is listed first.
+                Err(error) => {
+                    keep_damage(&mut damaged, error)?;
+                    continue;
+                }
+            },
         };
         let Some(revision) = revision else {
             break;
@@ -131,21 +150,49 @@ pub(crate) async fn run(context: &Context, args: &Args) -> CommandResult {
             break;
         }
     }
+    let damaged = damaged.map(CliError::from).or_else(|| lost_before(&view, begins));
     if context.output.json {
-        return Ok(Report::empty());
+        return damaged.map_or_else(|| Ok(Report::empty()), Err);
     }
-    context.report("history", &lines, Vec::new(), |page| {
+    let warnings = damaged.as_ref().map(unlisted).into_iter().collect();
+    let report = context.report("history", &lines, warnings, |page| {
         if lines.is_empty() {
             page.line(no_revisions(args));
             return;
         }
         page.table(HEADER, lines.iter().map(|line| row(line, &now)));
-        if let Some(begins) = begins.filter(|_| left > 0 && since.is_none()) {
+        if let Some(begins) = begins.filter(|_| left > 0 && since.is_none() && !view.is_rebuilt()) {
             page.line(format_args!(
-                "revisions before serial {begins} were deleted by `gc` or `rekey --forget-history`"
+                "the history begins with serial {begins}: `gc` or `rekey --forget-history` deleted earlier revisions, or \
+                 `salvage` left them out"
             ));
         }
-    })
+    })?;
+    Ok(report.with_code_if(damaged.is_some(), ExitCode::Integrity))
+}
+
+/// The error for the revisions before the history that could be rebuilt of a damaged stack; none if the stack isn't damaged.
+fn lost_before(view: &View, begins: Option<Serial>) -> Option<CliError> {
+    let begins = begins.filter(|_| view.is_rebuilt())?;
+    let object = format!("stack {}", view.name.short());
+    let reason = format!("revisions before serial {begins} need what is damaged, or were deleted");
+    let error = CliError::new(ExitCode::Integrity, object, &reason);
+    Some(error.with_hint("list what can be read with `statectl verify --deep`, then run `statectl salvage`"))
+}
+
+fn unlisted(error: &CliError) -> String {
+    format!("not all revisions are listed: {}", error.message)
+}
+
+/// Keeps the first damage that was found. Returns any other error.
+fn keep_damage(damaged: &mut Option<Error>, error: Error) -> Result<(), Error> {
+    match error {
+        Error::Corrupt { .. } => {
+            damaged.get_or_insert(error);
+            Ok(())
+        }
+        other => Err(other),
+    }
 }
 
 /// The columns of the table.

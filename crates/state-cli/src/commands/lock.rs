@@ -87,6 +87,20 @@ struct BreakReport {
     fenced_epoch: Option<u64>,
 }
 
+/// The error for a lock that can't be broken, because its holder is replacing the head of the stack. It holds a lock of the file
+/// system meanwhile, which only the end of its process frees.
+fn during_takeover(error: state_core::Error, object: &str) -> CliError {
+    let hint = match &error {
+        state_core::Error::Locked { holder, .. } if holder.pid != 0 => format!(
+            "{holder} was stopped while it took {object} over: on its machine, let it go on with `kill -CONT {pid}`, or end it \
+             with `kill -9 {pid}`; readers don't wait for it",
+            pid = holder.pid
+        ),
+        _ => return error.into(),
+    };
+    CliError::from(error).with_hint(hint)
+}
+
 async fn break_lock(context: &Context, epoch: Option<u64>) -> CommandResult {
     let stack = context.store.open_stack().await?;
     let object = format!("stack {}", stack.name().short());
@@ -104,7 +118,8 @@ async fn break_lock(context: &Context, epoch: Option<u64>) -> CommandResult {
         let question =
             format!("{object} is locked by {holder}. All its later writes will be refused. Break the lock?");
         context.prompt.confirm(&object, &question)?;
-        let session = stack.break_lock("lock break", Epoch(seen.epoch.get())).await?;
+        let broken = stack.break_lock("lock break", Epoch(seen.epoch.get())).await;
+        let session = broken.map_err(|error| during_takeover(error, &object))?;
         ((), warnings) = store::run_and_close(session, async |_| Ok(())).await?;
     }
     let broken = BreakReport {

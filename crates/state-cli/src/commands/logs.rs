@@ -7,7 +7,7 @@ use crate::output::{Report, stream_line};
 use crate::render::time::Since;
 use crate::render::{Page, Style};
 use serde::Serialize;
-use state_core::{LogLevel, Timestamp};
+use state_core::{Error, LogLevel, Timestamp};
 use state_manager::{LogQuery, RevisionSpec, StoredLine, View};
 
 /// Print the logs of updates, oldest first
@@ -66,7 +66,7 @@ impl<'a> From<&'a StoredLine> for Line<'a> {
 
 /// Runs the command `logs` and returns its report.
 pub(crate) async fn run(context: &Context, args: &Args) -> CommandResult {
-    let view = context.store.open_view().await?;
+    let (view, _) = context.store.read_at(None).await?;
     let (query, pattern) = query(context, args, &view).await?;
     let fits = |line: &&StoredLine| {
         let address = line.line.address.as_ref();
@@ -74,12 +74,23 @@ pub(crate) async fn run(context: &Context, args: &Args) -> CommandResult {
     };
     let mut logs = view.log_walk(&query).await?;
     let printed = async {
-        while let Some(lines) = logs.next().await? {
+        let mut damaged = None;
+        loop {
+            let lines = match logs.next().await {
+                Ok(Some(lines)) => lines,
+                Ok(None) => break,
+                // A damaged log doesn't hide those of later updates.
+                Err(error @ Error::Corrupt { .. }) => {
+                    damaged.get_or_insert(error);
+                    continue;
+                }
+                Err(error) => return Err(error.into()),
+            };
             if !print_lines(context, lines.iter().filter(fits))? {
                 break;
             }
         }
-        Ok(Report::empty())
+        damaged.map_or_else(|| Ok(Report::empty()), |error| Err(CliError::from(error)))
     };
     let printed = printed.await;
     // An error about a later log doesn't hide what is known about the earlier ones.
@@ -123,7 +134,7 @@ async fn query<'a>(
         other => (None, other),
     };
     let update = match &args.update {
-        Some(wanted) => Some(view.revision_list().await?.resolve(wanted)?.serial()),
+        Some(wanted) => Some(view.resolve(wanted).await??.serial()),
         None => None,
     };
     let query = LogQuery {

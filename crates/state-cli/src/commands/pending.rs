@@ -1,7 +1,7 @@
 //! The command `pending`: lists and resolves operations that were begun and have no recorded outcome.
 
 mod moves;
-mod spool;
+pub(super) mod spool;
 
 use crate::context::{CommandResult, Context};
 use crate::entry::PendingView;
@@ -45,6 +45,20 @@ pub(crate) struct Resolve {
     /// With `--done`: the id that the provider assigned
     #[arg(long, value_name = "ID", requires = "done")]
     id: Option<String>,
+    /// With `--from`: record the resource of a settled operation
+    ///
+    /// For a file whose operation was settled otherwise, for example as not done, although the resource exists.
+    #[arg(long = "as", value_name = "PLACE", requires = "from")]
+    placement: Option<Placement>,
+}
+
+/// The entry under which the resource in a file is recorded.
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum Placement {
+    /// As the resource at its address
+    Entry,
+    /// As a replaced resource, which the next `up` deletes
+    Deposed,
 }
 
 #[derive(Debug, clap::Args)]
@@ -81,7 +95,8 @@ async fn list(context: &Context) -> CommandResult {
     // that the state shows, and must still be reported.
     let holder = stack.lock_holder().await?;
     let view = stack.tip().await?;
-    let kept = spool::waiting(&stack);
+    let files = spool::files(&stack);
+    let kept = spool::by_operation(&files);
     let operations = view.state.pending().map(|operation| PendingView {
         kept_in: kept.get(&operation.id).map(|file| file.display().to_string()),
         ..PendingView::new(operation)
@@ -92,6 +107,7 @@ async fn list(context: &Context) -> CommandResult {
         .invalidation_warning()
         .into_iter()
         .collect();
+    warnings.extend(spool::unmatched(&files, &view.state));
     if let Some(holder) = holder.filter(|_| view.update_open() && !lines.is_empty()) {
         warnings.push(format!(
             "{holder} is changing the stack: these operations may belong to that run; wait until it ends before you resolve them"
@@ -139,7 +155,7 @@ struct ResolveReport {
 
 async fn resolve(context: &Context, args: &Resolve) -> CommandResult {
     if let Some(file) = &args.answer.from {
-        return spool::resolve(context, file).await;
+        return spool::resolve(context, file, args.placement).await;
     }
     let wanted = args.operation.as_deref().unwrap_or_default();
     let stack = context.store.open_stack().await?;
@@ -264,7 +280,7 @@ fn ambiguous(wanted: &str) -> CliError {
 
 /// Adds a hint to an error if the operation's result is saved in a file.
 fn kept(stack: &Stack, operation: &PendingOperation, error: CliError) -> CliError {
-    match spool::waiting(stack).get(&operation.id) {
+    match spool::by_operation(&spool::files(stack)).get(&operation.id) {
         Some(file) => error.with_hint(spool::hint(file)),
         None => error,
     }

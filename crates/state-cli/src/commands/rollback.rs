@@ -11,7 +11,7 @@ use serde::Serialize;
 use state_core::head::SealingPolicy;
 use state_core::sensitive::{KeptMarks, keep_marks};
 use state_core::{Address, DeposedKey, Entry, RevisionId, SharedEntry, Snapshot, State, UpdateKind};
-use state_manager::{RevisionSpec, Session, UpdateRequest};
+use state_manager::{RevisionSpec, Session, UpdateRequest, View};
 use std::collections::HashMap;
 
 /// How many resources a preview names.
@@ -60,14 +60,14 @@ struct RollbackReport {
 
 /// Runs the command `rollback` and returns its report.
 pub(crate) async fn run(context: &Context, args: &Args) -> CommandResult {
-    let view = context.store.open_view_to_lock().await?;
+    let view = opened_to_restore(context).await?;
     let stack = view.stack();
-    let target = view.revision_list().await?.resolve(&args.revision)?;
+    let target = view.resolve(&args.revision).await??;
     let object = format!("stack {}", stack.name().short());
     refuse_pending(&object, &view.state)?;
     // Different data keys encrypt the same value to different bytes: compare decrypted values where possible.
     let now = opened(&view, view.snapshot()).await?;
-    let stored = view.get(&target).await?;
+    let stored = restorable(context, &view, &target).await?;
     let mut then = opened(&view, stored.clone()).await?;
     let kept = keep_marks(&now, &mut then, KeptMarks::All);
     let changes = changes(&now, &then);
@@ -118,6 +118,24 @@ pub(crate) async fn run(context: &Context, args: &Args) -> CommandResult {
     done.revision = revision;
     done.changed = true;
     report(context, &done, warnings)
+}
+
+async fn opened_to_restore(context: &Context) -> Result<View, CliError> {
+    match context.store.open_view_to_restore().await {
+        Err(refused) => Err(context.store.advised(refused).await),
+        opened => opened,
+    }
+}
+
+/// The content of the revision to restore.
+async fn restorable(context: &Context, view: &View, target: &RevisionId) -> Result<Snapshot, CliError> {
+    match view.get(target).await.map_err(CliError::from) {
+        Err(refused) => {
+            let message = format!("revision {target} can't be restored: {}", refused.message);
+            Err(context.store.advised(CliError { message, ..refused }).await)
+        }
+        read => read,
+    }
 }
 
 fn refuse_pending(object: &str, state: &State) -> Result<(), CliError> {

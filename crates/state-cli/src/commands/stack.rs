@@ -2,13 +2,15 @@
 
 use crate::context::{CommandResult, Context};
 use crate::error::CliError;
+use crate::exit::ExitCode;
 use crate::identities::NewStack;
 use crate::marks::{count, stack_marks};
 use crate::render::time::age;
+use crate::reserve::with_reserve;
 use serde::Serialize;
 use state_core::backend::Holder;
-use state_core::{ErrorKind, Lineage, StackName};
-use state_manager::{Removal, StackSummary};
+use state_core::{Error, ErrorKind, Lineage, StackName};
+use state_manager::{Removal, StackSummary, Stacks};
 
 /// All subcommands of `statectl stack`.
 #[derive(Debug, clap::Subcommand)]
@@ -56,9 +58,21 @@ pub(crate) async fn run(context: &Context, command: &Command) -> CommandResult {
 
 async fn list(context: &Context) -> CommandResult {
     let stacks = context.store.open().await?;
-    let lines = stacks.list().await?;
+    let mut code = ExitCode::Integrity;
+    let (lines, warnings) = match stacks.list().await {
+        // A name that leads to no known stack any more is refused as distrusted.
+        Err(error) if matches!(error.kind(), ErrorKind::Corrupt | ErrorKind::Distrusted) => {
+            code = error.kind().into();
+            intact(context, &stacks, error).await?
+        }
+        listed => (listed?, Vec::new()),
+    };
+    let is_damaged = !warnings.is_empty();
     let now = context.now();
-    context.report("stack-list", &lines, Vec::new(), |page| {
+    let report = context.report("stack-list", &lines, warnings, |page| {
+        if lines.is_empty() && is_damaged {
+            return;
+        }
         if lines.is_empty() {
             page.line("no stacks yet; create one with `statectl stack new NAME` or `statectl import FILE`");
             return;
@@ -77,7 +91,63 @@ async fn list(context: &Context) -> CommandResult {
         });
         let header = ["NAME", "RESOURCES", "REVISION", "UPDATED", "LOCK", "MARKS"];
         page.table(header, rows);
-    })
+    })?;
+    // An incomplete list must not look like a complete one.
+    Ok(report.with_code_if(is_damaged, code))
+}
+
+/// The stacks that can be read beside damaged ones, and a warning for each of the others.
+///
+/// # Errors
+/// The error that `list` returned, if the store isn't in files.
+async fn intact(
+    context: &Context,
+    stacks: &Stacks,
+    refused: Error,
+) -> Result<(Vec<StackSummary>, Vec<String>), CliError> {
+    let is_distrusted = refused.kind() == ErrorKind::Distrusted;
+    let refused = CliError::from(refused);
+    let Some(files) = context.store.files()? else {
+        return Err(refused);
+    };
+    let (mut lines, mut warnings) = (Vec::new(), Vec::new());
+    let folders = files.stacks().await?;
+    // Distrust of a stack that is there isn't damage.
+    if is_distrusted && !folders.iter().any(|folder| folder.orphaned) {
+        return Err(refused);
+    }
+    if is_distrusted {
+        let hint = refused.hint.as_deref().unwrap_or_default();
+        warnings.push(format!("{}; {hint}", refused.message));
+    }
+    for folder in folders {
+        let name = match folder.name {
+            Some(name) if !folder.orphaned => name,
+            name => {
+                let known = name.map(|name| format!(" {}", name.short())).unwrap_or_default();
+                warnings.push(format!(
+                    "no name leads to stack{known} (lineage {}): run `statectl salvage`",
+                    folder.lineage
+                ));
+                continue;
+            }
+        };
+        match stacks.summary(&name).await {
+            Ok(line) => lines.extend(line),
+            Err(error) => {
+                let message = CliError::from(error).message;
+                warnings.push(format!(
+                    "stack {} can't be read: {message}: run `statectl salvage`",
+                    name.short()
+                ));
+            }
+        }
+    }
+    if warnings.is_empty() {
+        return Err(refused);
+    }
+    lines.sort_by(|one, other| one.name.cmp(&other.name));
+    Ok((lines, warnings))
 }
 
 /// The holder of the writer lock, else the holder of the client lock.
@@ -98,11 +168,15 @@ struct NewReport {
 }
 
 async fn new(context: &Context, name: &StackName, sealing: &NewStack) -> CommandResult {
+    let stacks = context.store.open().await?;
+    // A name that this client knows is judged by what it knows.
+    if stacks.get(name).await?.is_none() {
+        context.store.refuse_beside_orphan(&stacks.url(), name).await?;
+    }
     let (policy, warnings) = sealing.policy.prepare(&context.store.keys)?;
     let stack = context
         .store
-        .open()
-        .await?
+        .with_keys(stacks)
         .new_stack_with(name, policy)
         .await
         .map_err(|error| match error.kind() {
@@ -131,8 +205,12 @@ struct RemoveReport {
 async fn remove(context: &Context, name: &StackName, force: bool) -> CommandResult {
     let stacks = context.store.open().await?;
     let stack = context.store.find(&stacks, name).await?;
-    let session = context.store.lock(&stack, "stack rm").await?;
-    if let Removal::HasResources { count: entries } = stacks.remove_held(session, force).await? {
+    let removal = async {
+        let session = context.store.lock(&stack, "stack rm").await?;
+        Ok((stacks.remove_held(session, force).await?, Vec::new()))
+    };
+    let (removal, warnings) = with_reserve(&stack, removal).await?;
+    if let Removal::HasResources { count: entries } = removal {
         let message = format!(
             "cannot remove the stack: it still has {}",
             count(entries, "resource", "resources")
@@ -147,7 +225,7 @@ async fn remove(context: &Context, name: &StackName, force: bool) -> CommandResu
     let removed = RemoveReport {
         stack: name.to_string(),
     };
-    context.report("stack-remove", &removed, Vec::new(), |page| {
+    context.report("stack-remove", &removed, warnings, |page| {
         page.line(format_args!("removed stack {}", name.short()));
     })
 }

@@ -285,6 +285,12 @@ fn show(page: &mut Page, trusted: &TrustReport) {
     ));
     match &trusted.seen {
         None => page.line("remembered: nothing, because the stack was not read before"),
+        Some(StackPin {
+            unreadable: Some(reason),
+            ..
+        }) => page.line(format_args!(
+            "remembered: unknown, because it can't be read ({reason})"
+        )),
         Some(seen) => page.line(format_args!(
             "remembered: {}, serial {}",
             key(seen.key),

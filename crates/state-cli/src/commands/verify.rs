@@ -1,18 +1,24 @@
 //! The command `verify`: checks the integrity of the stored data and of the state.
 
+use crate::commands::salvage::print_survey;
 use crate::context::{CommandResult, Context};
+use crate::error::CliError;
 use crate::exit::ExitCode;
 use crate::marks::count;
 use crate::reading::At;
 use crate::render::{Page, Style};
 use serde::Serialize;
-use state_core::{RevisionId, Snapshot};
-use state_manager::VerifyReport;
+use state_core::verify::Report;
+use state_core::{RevisionId, Snapshot, StackName};
+use state_manager::{StoreSurvey, VerifyReport};
 
 /// Check the integrity of a stack
 ///
-/// Checks digests, the hash chain of the journal, and every integrity rule of the state. Exits with 14 if a rule is violated,
-/// and with 12 if the stack was rolled back since this client last saw it.
+/// Checks digests, the hash chain of the journal, and every integrity rule of the state. Exits with 14 if a rule is violated or
+/// a file is damaged, and with 12 if the stack was rolled back since this client last saw it.
+///
+/// With `--deep`, a store in a local folder or an object store is checked to its end: all damage is listed, with the revisions that can still be
+/// read, and so are stacks that no name leads to.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Also check the whole history, all checkpoints, all logs and the files of replaced data keys
@@ -35,49 +41,132 @@ struct VerifyDocument {
     regression: Option<String>,
     #[serde(flatten)]
     found: VerifyReport,
+    /// Damage in the files of the store, and orphaned stacks. Only a deep verification of a store in files looks for them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    survey: Option<StoreSurvey>,
 }
 
 /// Runs the command `verify` and returns its report.
 pub(crate) async fn run(context: &Context, args: &Args) -> CommandResult {
+    let verified = verify(context, args).await;
+    if !args.deep {
+        return report(context, verified?);
+    }
+    let survey = match context.store.files()? {
+        Some(files) => files.survey().await.ok().filter(|survey| !survey.is_intact()),
+        None => None,
+    };
+    match (verified, survey) {
+        (Ok(verified), survey) => report(context, VerifyDocument { survey, ..verified }),
+        // The first damage ended the verification, and the survey found all of it.
+        (Err(error), Some(survey)) if code_beside(&error, &survey).is_some() => {
+            report_damage(context, &error, survey)
+        }
+        (Err(error), _) => Err(error),
+    }
+}
+
+/// The exit code of a report that lists damage beside this error; none if damage doesn't explain the error.
+fn code_beside(error: &CliError, survey: &StoreSurvey) -> Option<ExitCode> {
+    let is_named = survey.damage.is_empty() && survey.stacks.iter().all(|stack| !stack.orphaned);
+    match error.code {
+        ExitCode::Integrity => Some(ExitCode::Integrity),
+        // The stack wasn't found because its name or the file `format` is lost.
+        ExitCode::Undecipherable | ExitCode::NotFound if !is_named => Some(ExitCode::Integrity),
+        // A key file may be damaged. Someone else's stack stays what the error says.
+        ExitCode::Undecipherable => Some(ExitCode::Undecipherable),
+        _ => None,
+    }
+}
+
+async fn verify(context: &Context, args: &Args) -> Result<VerifyDocument, CliError> {
     let stack = context.store.open_stack().await?;
     let (at, found) = match &args.at.at {
         None => (None, stack.verify(args.deep).await?),
         Some(wanted) => {
             let view = stack.tip().await?;
-            let revision = view.revision_list().await?.resolve(wanted)?;
+            let revision = view.resolve(wanted).await??;
             let found = verify_revision(&view.get(&revision).await?);
             (Some(revision), found)
         }
     };
     // An older copy of the stack may be intact in itself, and still isn't the stack that this client knows.
     let regression = context.standings.regression();
-    let verified = VerifyDocument {
+    Ok(VerifyDocument {
         stack: stack.name().to_string(),
         at,
         deep: args.deep,
         valid: found.report.is_valid() && regression.is_none(),
         regression,
         found,
-    };
+        survey: None,
+    })
+}
+
+fn report(context: &Context, mut verified: VerifyDocument) -> CommandResult {
+    let is_damaged = verified.survey.is_some();
+    verified.valid &= !is_damaged;
+    let short = verified
+        .stack
+        .parse::<StackName>()
+        .map_or_else(|_| verified.stack.clone(), |name| name.short());
     let report = context.report("verify", &verified, Vec::new(), |page| {
-        page.line(checked(&stack.name().short(), &verified));
+        page.line(checked(&short, &verified));
         findings(page, &verified.found);
+        if let Some(survey) = &verified.survey {
+            print_survey(page, survey);
+        }
         if verified.valid {
             page.styled(Style::Good, "no violations");
-        } else if verified.found.report.is_valid() {
-            page.styled(Style::Bad, "no violations, but the stack was rolled back");
-        } else {
+        } else if !verified.found.report.is_valid() {
             page.styled(
                 Style::Bad,
                 &format!("violations: {}", verified.found.report.violations.len()),
             );
+        } else if verified.regression.is_some() {
+            page.styled(Style::Bad, "no violations, but the stack was rolled back");
+        } else {
+            page.styled(
+                Style::Bad,
+                "no violations, but files are damaged: run `statectl salvage`",
+            );
         }
         page.space("\n");
     })?;
-    let violates = !verified.found.report.is_valid();
+    let violates = is_damaged || !verified.found.report.is_valid();
     Ok(report
         .with_code_if(verified.regression.is_some(), ExitCode::Undecipherable)
         .with_code_if(violates, ExitCode::Integrity))
+}
+
+/// The report on a stack that can't be verified as a whole.
+fn report_damage(context: &Context, error: &CliError, survey: StoreSurvey) -> CommandResult {
+    let stack = context.settings.stack.as_ref().map(ToString::to_string);
+    let first = survey.stacks.iter().find_map(|stack| stack.name.as_ref());
+    let verified = VerifyDocument {
+        stack: stack
+            .or_else(|| first.map(ToString::to_string))
+            .unwrap_or_default(),
+        at: None,
+        deep: true,
+        valid: false,
+        regression: None,
+        found: no_counts(Report::default()),
+        survey: Some(survey),
+    };
+    let report = context.report("verify", &verified, Vec::new(), |page| {
+        page.labelled(Style::Bad, "error:", &error.message);
+        if let Some(survey) = &verified.survey {
+            print_survey(page, survey);
+        }
+        page.styled(Style::Bad, "files are damaged: run `statectl salvage`");
+        page.space("\n");
+    })?;
+    let code = verified
+        .survey
+        .as_ref()
+        .and_then(|survey| code_beside(error, survey));
+    Ok(report.with_code_if(true, code.unwrap_or(ExitCode::Integrity)))
 }
 
 fn findings(page: &mut Page, found: &VerifyReport) {
@@ -108,11 +197,19 @@ fn findings(page: &mut Page, found: &VerifyReport) {
 /// Checks the state in one revision against every integrity rule. Reading the revision has already checked its digest.
 fn verify_revision(snapshot: &Snapshot) -> VerifyReport {
     VerifyReport {
-        report: state_core::verify::verify(snapshot),
-        frames: 0,
-        snapshots: 0,
         revisions: 1,
         entries: snapshot.entries.len() as u64,
+        ..no_counts(state_core::verify::verify(snapshot))
+    }
+}
+
+fn no_counts(report: Report) -> VerifyReport {
+    VerifyReport {
+        report,
+        frames: 0,
+        snapshots: 0,
+        revisions: 0,
+        entries: 0,
         logs: 0,
         missing_logs: Vec::new(),
         unopened_keys: Vec::new(),

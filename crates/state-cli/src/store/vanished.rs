@@ -109,7 +109,7 @@ impl VanishedStore {
                 listed.join(", ")
             );
             return CliError::undecipherable(format!("store {url}"), &message)
-                .with_hint("restore the file from a backup of the store, or copy it from another store of the same version");
+                .with_hint("run `statectl salvage`, or restore the file from a backup of the store");
         }
         let forget = listed.iter().map(|name| {
             format!(

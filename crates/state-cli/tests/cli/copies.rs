@@ -46,3 +46,28 @@ fn copy_of_a_missing_source_creates_no_store() {
     empty.run(&["copy", ".state", "file://there"]).exits(10);
     assert!(!empty.path().join("there").exists());
 }
+
+#[test]
+fn later_copy_brings_the_copy_up_to_date() {
+    let sandbox = Sandbox::with_shop();
+    let copy = ["copy", ".state", "file://there"];
+    sandbox.run(&copy).exits(0);
+    sandbox.run(&["rollback", "1", "--yes"]).exits(0);
+    sandbox
+        .run(&["taint", "terraform_data.database", "--yes"])
+        .exits(0);
+    let again = sandbox.run(&copy).exits(0);
+    assert!(again.stdout.contains("brought up to date with"), "{again:?}");
+    let history = |store: &str| {
+        sandbox
+            .run(&["history", "--json", "--backend", store])
+            .exits(0)
+            .stdout
+    };
+    assert_eq!(history("file://there"), history(".state"));
+    sandbox
+        .run(&["verify", "--deep", "--backend", "file://there"])
+        .exits(0);
+    let idle = sandbox.run(&copy).exits(0);
+    assert!(idle.stdout.contains("already up to date"), "{idle:?}");
+}

@@ -129,6 +129,7 @@ fn reading(tour: &mut Tour) {
         &["graph", "--around", DATABASE, "--depth", "1"],
         &["verify", "--deep"],
         &["doctor"],
+        &["salvage"],
         &["export"],
         &["export", "--rev", "1", "-o", "out.tfstate"],
         &["pending", "list"],
@@ -166,6 +167,7 @@ fn changing(tour: &mut Tour) {
     tour.go(&["repair", "--dry-run"]);
     tour.go(&["rollback", "1"]);
     tour.go(&["copy", "file://.state", "file://copy"]);
+    tour.go(&["restore", "copy"]);
     tour.go(&["login", "file://copy"]);
     tour.go(&["whoami"]);
     tour.go(&["logout"]);

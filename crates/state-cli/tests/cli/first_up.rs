@@ -35,6 +35,37 @@ fn first_up_shows_the_plan_of_parallel_resources_once() {
 }
 
 #[test]
+fn first_ups_at_once_create_one_identity() {
+    let sandbox = Sandbox::new();
+    let stores: Vec<_> = (0..4)
+        .map(|number| sandbox.path().join(number.to_string()))
+        .collect();
+    let running = stores.iter().map(|store| {
+        std::fs::create_dir(store).unwrap();
+        std::fs::write(store.join("state.yaml"), PAGES).unwrap();
+        let mut command = sandbox.sealing(&["up", "--yes"]);
+        command
+            .current_dir(store)
+            .stderr(Stdio::piped())
+            .stdout(Stdio::null());
+        command.spawn().unwrap()
+    });
+    let running: Vec<_> = running.collect();
+    let mut created = 0;
+    for process in running {
+        let output = process.wait_with_output().unwrap();
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.success(), "{stderr}");
+        created += stderr.matches("created your identity").count();
+    }
+    assert_eq!(created, 1);
+    for store in stores {
+        let listed = run(sandbox.sealing(&["list"]).current_dir(store));
+        assert_eq!(listed.exits(0).stderr, "");
+    }
+}
+
+#[test]
 fn unconfirmed_first_up_leaves_nothing_behind() {
     let sandbox = Sandbox::new();
     sandbox.write("state.yaml", PAGES);

@@ -90,6 +90,11 @@ fn commands_of_the_teams_guide_run() {
 }
 
 #[test]
+fn commands_of_the_recovery_guide_run() {
+    runs("docs/recovery.md");
+}
+
+#[test]
 fn commands_of_the_readme_run() {
     runs("README.md");
 }

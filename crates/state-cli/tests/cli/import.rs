@@ -172,6 +172,21 @@ fn exported_file_is_private_and_overwrites_only_with_force() {
 }
 
 #[test]
+fn failed_export_leaves_no_file_and_keeps_an_old_one() {
+    let sandbox = Sandbox::with_shop();
+    sandbox.write("old.json", "mine");
+    for file in ["new.json", "old.json"] {
+        let arguments = ["export", "--format", "unobin", "--force", "-o", file];
+        sandbox.run(&arguments).exits(1);
+    }
+    let there = std::fs::read_dir(sandbox.path()).unwrap();
+    let mut there: Vec<_> = there.map(|item| item.unwrap().file_name()).collect();
+    there.sort();
+    assert_eq!(there, [".state", "old.json", "user-state"]);
+    assert_eq!(std::fs::read(sandbox.path().join("old.json")).unwrap(), b"mine");
+}
+
+#[test]
 fn earlier_revision_is_exported_unchanged() {
     let sandbox = Sandbox::with_shop();
     sandbox.import("successor.tfstate").exits(0);

@@ -124,3 +124,26 @@ fn up_with_a_broken_lock_is_fenced_and_leaves_pending() {
     sandbox.run(&["pending", "resolve", "--from", &file]).exits(0);
     sandbox.run(&["show", "slow"]).exits(0);
 }
+
+#[test]
+fn break_of_a_suspended_takeover_names_its_process() {
+    let sandbox = Sandbox::new();
+    sandbox.import("shop.tfstate").exits(0);
+    let stacks = std::fs::read_dir(sandbox.path().join(".state/stacks")).unwrap();
+    let stack = stacks.map(|stack| stack.unwrap().path()).next().unwrap();
+    let locks = ["lock.0", "head.lock"].map(|name| {
+        let path = stack.join(name);
+        let lock = std::fs::File::options().write(true).open(&path).unwrap();
+        lock.lock().unwrap();
+        std::fs::write(path, r#"{"who":"hung","pid":7}"#).unwrap();
+        lock
+    });
+    let refused = sandbox
+        .run(&["lock", "break", "--yes", "--lock-timeout", "100ms"])
+        .exits(11);
+    assert!(refused.stderr.contains("`kill -CONT 7`"), "{refused:?}");
+    // A reader needs none of the locks.
+    sandbox.run(&["list"]).exits(0);
+    drop(locks);
+    sandbox.run(&["lock", "break", "--yes"]).exits(0);
+}

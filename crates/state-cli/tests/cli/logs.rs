@@ -176,6 +176,21 @@ fn missing_log_is_reported_whatever_the_filter() {
     // A later log is damaged: the missing one is reported beside the error.
     std::fs::write(&files[1], "damaged").unwrap();
     let ran = sandbox.run(&["logs", "--level", "error"]);
-    assert!(ran.code != 0, "{ran:?}");
+    assert_eq!(ran.code, 14, "{ran:?}");
     assert!(ran.stderr.contains("the log of an update is missing"), "{ran:?}");
+}
+
+#[test]
+fn damaged_log_hides_no_other_log() {
+    let sandbox = talkative();
+    let whole = sandbox.run(&["logs", "--update", "3"]).exits(0).stdout;
+    let folder = std::fs::read_dir(sandbox.path().join(".state/stacks")).unwrap();
+    let logs = folder.flatten().next().unwrap().path().join("logs");
+    let files = std::fs::read_dir(logs).unwrap().map(|file| file.unwrap().path());
+    std::fs::write(files.min().unwrap(), "damaged").unwrap();
+    let ran = sandbox.run(&["logs"]).exits(14);
+    assert_eq!(ran.stdout, whole, "{ran:?}");
+    assert!(ran.stderr.contains("logs/00000000000000000002"), "{ran:?}");
+    assert_eq!(sandbox.run(&["logs", "--update", "3"]).exits(0).stdout, whole);
+    sandbox.run(&["logs", "--update", "2"]).exits(14);
 }

@@ -1,11 +1,11 @@
 //! Invalid programs and failing providers: each is reported with a clear error and its exit code, and no state is lost.
 
-use crate::sandbox::{CommandOutput, Sandbox, run};
+use crate::sandbox::{CommandOutput, Sandbox, WITH_HANGUP, run, started_by};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
 #[track_caller]
-fn up(sandbox: &Sandbox, program: &str, more: &[&str]) -> CommandOutput {
+pub(crate) fn up(sandbox: &Sandbox, program: &str, more: &[&str]) -> CommandOutput {
     sandbox.write("state.yaml", program);
     sandbox.run(&[&["up", "--yes"][..], more].concat())
 }
@@ -204,7 +204,7 @@ pub(crate) fn started(sandbox: &Sandbox, script: &str) -> std::process::Child {
         "  later: { kind: file, options: { depends_on: [slow] }, inputs: { path: later, content: x } }\n",
     );
     sandbox.write("state.yaml", program);
-    let mut up = sandbox.command(&["up", "--yes"]);
+    let mut up = started_by(&WITH_HANGUP, &sandbox.command(&["up", "--yes"]));
     let mut child = up.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     while !sandbox.path().join("running").exists() {
         assert!(

@@ -191,6 +191,28 @@ pub(crate) fn sealed_shop() -> Sandbox {
     sandbox
 }
 
+/// A prepared command, started by another program with these arguments before its own.
+pub(crate) fn started_by(starter: &[&str], command: &Command) -> Command {
+    let mut started = Command::new(starter[0]);
+    started
+        .args(&starter[1..])
+        .arg(command.get_program())
+        .args(command.get_args());
+    if let Some(folder) = command.get_current_dir() {
+        started.current_dir(folder);
+    }
+    for (name, value) in command.get_envs() {
+        match value {
+            Some(value) => started.env(name, value),
+            None => started.env_remove(name),
+        };
+    }
+    started
+}
+
+/// Starts a program with the default reaction to SIGHUP, which the tests may have inherited as ignored.
+pub(crate) const WITH_HANGUP: [&str; 2] = ["env", "--default-signal=HUP"];
+
 /// Runs a prepared command and collects its output.
 pub(crate) fn run(command: &mut Command) -> CommandOutput {
     let output = command.output().unwrap();

@@ -13,10 +13,10 @@ use std::thread;
 /// available and may have another layout, use [`decode`](super::decode), which accepts every layout and reports positions
 /// in the whole text.
 ///
-/// `next` returns the blocks of the text in their order, each of whole lines with their newlines, and `None` at the end.
-/// After an error, it isn't called again. Each thread takes the next block and decodes it while the others decode theirs,
-/// so `next` may compute the blocks and their digest: it is called by one thread at a time. Blocks of some 100 KB fit into
-/// the cache of a processor.
+/// `next` replaces the content of a buffer by the next block of the text: whole lines with their newlines. It returns false
+/// at the end, and after an error it isn't called again. Each thread has a buffer, and decodes a block while the others
+/// decode theirs, so `next` may compute the blocks and their digest: it is called by one thread at a time. Blocks of some
+/// 100 KB fit into the cache of a processor.
 ///
 /// The result doesn't depend on the number of threads, nor on where a block ends.
 ///
@@ -27,8 +27,13 @@ use std::thread;
 /// let snapshot = Snapshot::new(FactoryInfo::default(), "shop", Timestamp::new("2026-05-30T12:00:00Z"));
 /// let stored = codec::encode_stored(&snapshot);
 /// let mut blocks = stored.split_inclusive(|byte| *byte == b'\n');
-/// let threads = NonZeroUsize::MIN;
-/// assert_eq!(codec::decode_stored("snapshot", threads, || Ok(blocks.next()))?, snapshot);
+/// let next = |buffer: &mut Vec<u8>| {
+///     let block = blocks.next();
+///     buffer.clear();
+///     buffer.extend_from_slice(block.unwrap_or_default());
+///     Ok(block.is_some())
+/// };
+/// assert_eq!(codec::decode_stored("snapshot", NonZeroUsize::MIN, next)?, snapshot);
 /// # Ok::<(), state_core::Error>(())
 /// ```
 ///
@@ -36,10 +41,10 @@ use std::thread;
 /// The first error in the text: [`Error::Malformed`](crate::Error::Malformed) when a line doesn't fit the stored form,
 /// with a position that counts from the start of the line, when lines are missing and when two entries have the same key;
 /// [`Error::Format`](crate::Error::Format) for another format version; and the errors of `next`.
-pub fn decode_stored<B: AsRef<[u8]>>(
+pub fn decode_stored(
     object: &str,
     threads: NonZeroUsize,
-    next: impl FnMut() -> Result<Option<B>> + Send,
+    next: impl FnMut(&mut Vec<u8>) -> Result<bool> + Send,
 ) -> Result<Snapshot> {
     let source = Mutex::new(Source {
         next,
@@ -59,19 +64,15 @@ struct Source<N> {
     is_at_end: bool,
 }
 
-impl<B: AsRef<[u8]>, N: FnMut() -> Result<Option<B>>> Source<N> {
-    /// Takes the next block that isn't empty, with its index.
-    fn take(&mut self) -> Option<(usize, Result<B>)> {
+impl<N: FnMut(&mut Vec<u8>) -> Result<bool>> Source<N> {
+    /// Reads the next block that isn't empty into the buffer, and returns its index.
+    fn take(&mut self, buffer: &mut Vec<u8>) -> Option<(usize, Result<()>)> {
         while !self.is_at_end {
-            let block = (self.next)();
-            self.is_at_end = !matches!(block, Ok(Some(_)));
-            let is_empty = |block: &B| block.as_ref().is_empty();
-            if let Some(block) = block
-                .transpose()
-                .filter(|block| !block.as_ref().is_ok_and(is_empty))
-            {
+            let next = (self.next)(buffer);
+            self.is_at_end = !matches!(next, Ok(true));
+            if next.is_err() || !self.is_at_end && !buffer.is_empty() {
                 self.taken += 1;
-                return Some((self.taken - 1, block));
+                return Some((self.taken - 1, next.map(drop)));
             }
         }
         None
@@ -82,10 +83,9 @@ impl<B: AsRef<[u8]>, N: FnMut() -> Result<Option<B>>> Source<N> {
 type Indexed = (usize, Result<Block>);
 
 /// Decodes all blocks, up to the first one with an error, on this thread and on `threads - 1` others.
-fn decoded<B, N>(object: &str, threads: usize, source: &Mutex<Source<N>>) -> Vec<Indexed>
+fn decoded<N>(object: &str, threads: usize, source: &Mutex<Source<N>>) -> Vec<Indexed>
 where
-    B: AsRef<[u8]>,
-    N: FnMut() -> Result<Option<B>> + Send,
+    N: FnMut(&mut Vec<u8>) -> Result<bool> + Send,
 {
     thread::scope(|scope| {
         let start = |_| {
@@ -106,16 +106,16 @@ where
 }
 
 /// Takes blocks and decodes them until none is left or a block has an error.
-fn decode_blocks<B, N>(object: &str, source: &Mutex<Source<N>>) -> Vec<Indexed>
+fn decode_blocks<N>(object: &str, source: &Mutex<Source<N>>) -> Vec<Indexed>
 where
-    B: AsRef<[u8]>,
-    N: FnMut() -> Result<Option<B>>,
+    N: FnMut(&mut Vec<u8>) -> Result<bool>,
 {
     let mut decoder = LineDecoder::new(object);
     let mut blocks = Vec::new();
+    let mut buffer = Vec::new();
     loop {
         // A poisoned lock means that `next` panicked on another thread, which ends this one too.
-        let taken = source.lock().ok().and_then(|mut source| source.take());
+        let taken = source.lock().ok().and_then(|mut source| source.take(&mut buffer));
         let Some((index, block)) = taken else {
             return blocks;
         };
@@ -124,7 +124,7 @@ where
         } else {
             NextLine::Any
         };
-        let block = block.map(|block| decoder.decode(block.as_ref(), first));
+        let block = block.map(|()| decoder.decode(&buffer, first));
         if block.as_ref().is_ok_and(|block| block.error.is_some()) {
             // Blocks are taken in order, so all blocks before this one are decoded, and no later error counts.
             source.lock().unwrap_or_else(PoisonError::into_inner).is_at_end = true;

@@ -23,6 +23,7 @@
 mod chain_anchors;
 mod extension;
 mod name;
+mod repair;
 mod store_check;
 mod stored_item;
 
@@ -32,9 +33,11 @@ pub use crate::model::lock::{ClientLock, Holder, LockStatus};
 pub use crate::origins::backend_type::{BackendFactory, BackendType, OpenRequest, Opening};
 pub use chain_anchors::ChainAnchors;
 pub use extension::{
-    CheckableStore, CollectableStore, CopyTarget, CredentialStore, Extensions, RemoteStore, cannot_delete,
+    CheckableStore, CollectableStore, CopyTarget, CopyUpdate, CredentialStore, Extensions, LeftoverAction,
+    Leftovers, RemoteStore, ReservingStore, cannot_delete,
 };
 pub use name::{NamePointer, NameTarget};
+pub use repair::{RepairLock, RepairableStore};
 pub use store_check::{Finding, StoreCheck, Verdict};
 pub use stored_item::{StoredItem, StoredItemName};
 

@@ -290,6 +290,10 @@ pub struct Base {
     /// Full snapshot at this point; `None` means the empty state.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub snapshot: Option<SnapshotRef>,
+    /// Snapshot that contains the entries and the extensions at this point, in place of `snapshot`, which then has none:
+    /// an import or a rollback stored them already.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub content: Option<Box<SnapshotRef>>,
     /// First slot to replay on top of the snapshot. On a filesystem, the first slot of a segment.
     pub start: Slot,
     /// Digest chain before that slot.
@@ -301,9 +305,15 @@ impl Base {
     pub fn empty(lineage: Lineage) -> Self {
         Self {
             snapshot: None,
+            content: None,
             start: Slot::ZERO,
             chain: crate::journal::genesis(lineage),
         }
+    }
+
+    /// The stored snapshots without which the journal can't be replayed from here.
+    pub fn snapshots(&self) -> impl Iterator<Item = &SnapshotRef> {
+        self.snapshot.iter().chain(self.content.as_deref())
     }
 }
 

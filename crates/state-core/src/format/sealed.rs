@@ -13,7 +13,9 @@
 //! ```
 
 use crate::json::{Json, View};
+use memchr::memmem::Finder;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::LazyLock;
 
 /// The name of the only member of a sealed value.
 pub const MEMBER: &str = "$sealed";
@@ -23,6 +25,9 @@ pub const TEXT_PREFIX: &str = "$sealed:";
 
 /// The version of the representation.
 const VERSION: &str = "v1";
+
+/// Searches for [`MEMBER`]. Most texts of a large state are only searched, so the search decides how long that takes.
+static SEARCH: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(MEMBER));
 
 /// Number of hex digits of the key id in a sealed value.
 const KEY_DIGITS: usize = 16;
@@ -63,9 +68,7 @@ pub fn hidden(value: &Json, placeholder: &str) -> Json {
 /// The key id, as 16 hex digits, of any one sealed value in `value`, at any depth. `None` if `value` contains none.
 pub fn key_within(value: &Json) -> Option<String> {
     // Most values don't contain the name, and a text search is cheaper than visiting all nested values.
-    if !value.as_str().contains(MEMBER) {
-        return None;
-    }
+    SEARCH.find(value.as_str().as_bytes())?;
     let mut open = vec![value.view()];
     while let Some(view) = open.pop() {
         if let Some(key) = key_of(view) {
@@ -94,7 +97,7 @@ pub(crate) fn ranges(value: &Json) -> BTreeMap<usize, usize> {
 
 /// Finds the key ids, 16 hex digits each, of all text in a document that looks sealed.
 pub fn keys_in(text: &str) -> BTreeSet<&str> {
-    let after = text.match_indices(MEMBER).filter_map(|(at, _)| {
+    let after = SEARCH.find_iter(text.as_bytes()).filter_map(|at| {
         // Sealed text continues with a colon; in JSON, `":"` follows, or `":["` before the first of several parts.
         let rest = text[at + MEMBER.len()..].trim_start_matches(['"', ':', '[']);
         split(rest).map(|(key, _)| key)

@@ -39,6 +39,13 @@ impl PositionTable {
         }
     }
 
+    /// Removes all positions, and makes room for this number of positions.
+    pub(super) fn clear(&mut self, count: usize) {
+        self.slots.clear();
+        self.slots.resize(slots_for(count), 0);
+        self.len = 0;
+    }
+
     /// Loads the slots of these hashes into the processor's cache.
     pub(crate) fn load(&self, hashes: &[u32]) {
         if !self.slots.is_empty() {
@@ -80,7 +87,7 @@ impl PositionTable {
     }
 
     /// Replaces a position that the table contains under this hash.
-    fn replace(&mut self, hash: u32, old: u32, new: u32) {
+    pub(super) fn replace(&mut self, hash: u32, old: u32, new: u32) {
         if let Ok(at) = self.search(hash, |position| position == old) {
             self.slots[at] = slot(hash, new);
         }

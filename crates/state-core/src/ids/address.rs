@@ -31,7 +31,7 @@ macro_rules! checked_text {
 
         impl<'de> Deserialize<'de> for $name {
             fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                Self::new(String::deserialize(deserializer)?).map_err(de::Error::custom)
+                super::deserialize_text(deserializer, |text| Self::new(text))
             }
         }
     };

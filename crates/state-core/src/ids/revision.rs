@@ -14,7 +14,8 @@ use std::str::FromStr;
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RevisionId {
     serial: Serial,
-    short: String,
+    /// The first digits of the chain digest, in lower-case hexadecimal.
+    short: [u8; 16],
 }
 
 impl RevisionId {
@@ -23,7 +24,7 @@ impl RevisionId {
     pub fn new(serial: Serial, chain: &Digest) -> Self {
         Self {
             serial,
-            short: chain.short(),
+            short: chain.short_digits(),
         }
     }
 
@@ -34,13 +35,14 @@ impl RevisionId {
 
     /// The first 16 hexadecimal digits of the chain digest.
     pub fn short(&self) -> &str {
-        &self.short
+        // The digits are ASCII.
+        std::str::from_utf8(&self.short).unwrap_or_default()
     }
 }
 
 impl fmt::Display for RevisionId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}-{}", self.serial, self.short)
+        write!(f, "{}-{}", self.serial, self.short())
     }
 }
 
@@ -57,12 +59,12 @@ impl FromStr for RevisionId {
         let parse = || {
             let (serial, short) = text.split_once('-')?;
             let canonical = serial == "0" || !serial.starts_with(['0', '+']);
-            let hex = short.len() == 16 && short.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
+            let short: [u8; 16] = short.as_bytes().try_into().ok()?;
+            let hex = short
+                .iter()
+                .all(|digit| matches!(digit, b'0'..=b'9' | b'a'..=b'f'));
             let serial = Serial(serial.parse().ok()?);
-            (canonical && hex).then(|| Self {
-                serial,
-                short: short.to_owned(),
-            })
+            (canonical && hex).then_some(Self { serial, short })
         };
         parse().ok_or_else(|| {
             ParseIdError::of_text(

@@ -1,13 +1,14 @@
 //! Canonical JSON: equal values that are written differently have the same canonical text.
 
 use std::borrow::Cow;
-use std::vec;
+use std::cmp::Ordering;
 
 use super::Limits;
 use super::document::Document;
-use super::text::{end_of_plain, unescape};
+use super::skip::skip_value;
+use super::text::{end_of_plain, end_of_string, skip_space, unescape};
 use super::token::{Token, Tokens};
-use super::view::{Elements, Kind, View};
+use super::view::View;
 use super::write::write_string;
 
 /// Appends the canonical text of a value: no white space, members sorted by the UTF-8 bytes of their unescaped keys,
@@ -16,77 +17,173 @@ use super::write::write_string;
 ///
 /// The canonical text of a canonical text is this text itself. It is never longer than the original text.
 pub fn canonical(view: View<'_>, out: &mut String) {
-    if is_canonical(view) {
-        out.push_str(view.text());
-    } else {
-        rewrite(view, out);
-    }
+    let mut copy = CanonicalCopy {
+        text: view.text(),
+        at: 0,
+        out,
+        open: Vec::new(),
+        members: Vec::new(),
+    };
+    copy.value();
 }
 
-/// A container that is being written, with its remaining values.
-enum Level<'a> {
-    Array(Elements<'a>),
-    Object(vec::IntoIter<(Cow<'a, str>, View<'a>)>),
+/// Copies a validated value without white space, in one pass. An object whose members turn out not to be sorted is sorted
+/// in the copy when it closes; the containers within it are canonical by then.
+///
+/// There is no recursion, because a document may be nested more deeply than the call stack allows.
+struct CanonicalCopy<'a, 'o> {
+    text: &'a str,
+    at: usize,
+    out: &'o mut String,
+    open: Vec<OpenContainer>,
+    /// The members of all open objects, outermost object first.
+    members: Vec<Member>,
 }
 
-/// Writes the canonical text without recursion, because a document may be nested more deeply than the call stack
-/// allows.
-fn rewrite(view: View<'_>, out: &mut String) {
-    let mut levels = Vec::from_iter(begin(view, out));
-    while let Some(level) = levels.last_mut() {
-        let is_first = out.ends_with(['[', '{']);
-        let child = match level {
-            Level::Array(elements) => elements.next(),
-            Level::Object(members) => members.next().map(|(key, value)| {
-                separate(out, is_first);
-                write_string(out, &key);
-                out.push(':');
-                value
-            }),
-        };
-        match (child, level) {
-            (Some(child), level) => {
-                if let Level::Array(_) = level {
-                    separate(out, is_first);
+/// A container that isn't copied to its end.
+struct OpenContainer {
+    is_object: bool,
+    is_sorted: bool,
+    /// The place of its first member in [`CanonicalCopy::members`].
+    first_member: usize,
+}
+
+/// The place of a member in the copy.
+#[derive(Clone, Copy)]
+struct Member {
+    /// Start of the key, after its quote.
+    key: usize,
+    /// End of the key, before its quote.
+    key_end: usize,
+}
+
+impl CanonicalCopy<'_, '_> {
+    fn value(&mut self) {
+        let bytes = self.text.as_bytes();
+        while let Some(byte) = self.next_byte() {
+            match byte {
+                b'{' | b'[' => {
+                    self.push(byte);
+                    self.open.push(OpenContainer {
+                        is_object: byte == b'{',
+                        is_sorted: true,
+                        first_member: self.members.len(),
+                    });
+                    if byte == b'{' && self.next_byte() == Some(b'"') {
+                        self.key();
+                    }
                 }
-                levels.extend(begin(child, out));
-            }
-            (None, Level::Array(_)) => {
-                out.push(']');
-                levels.pop();
-            }
-            (None, Level::Object(_)) => {
-                out.push('}');
-                levels.pop();
+                b',' => {
+                    self.push(byte);
+                    if self.open.last().is_some_and(|container| container.is_object) {
+                        self.next_byte();
+                        self.key();
+                    }
+                }
+                b'}' | b']' => {
+                    self.close();
+                    self.push(byte);
+                }
+                b'"' => self.string(),
+                _ => {
+                    let end = skip_value(bytes, self.at);
+                    self.out.push_str(&self.text[self.at..end]);
+                    self.at = end;
+                }
             }
         }
+    }
+
+    /// Passes over white space, and returns the byte after it.
+    fn next_byte(&mut self) -> Option<u8> {
+        let bytes = self.text.as_bytes();
+        self.at = skip_space(bytes, self.at);
+        bytes.get(self.at).copied()
+    }
+
+    /// Copies a byte that must be ASCII.
+    fn push(&mut self, byte: u8) {
+        self.out.push(char::from(byte));
+        self.at += 1;
+    }
+
+    /// Copies a key and its colon.
+    fn key(&mut self) {
+        let key = self.out.len() + 1;
+        self.string();
+        let member = Member {
+            key,
+            key_end: self.out.len() - 1,
+        };
+        if let Some(object) = self.open.last_mut()
+            && let Some(last) = self.members.get(object.first_member..).and_then(<[_]>::last)
+        {
+            let order = compare_keys(last.key_in(self.out), member.key_in(self.out));
+            object.is_sorted &= order == Ordering::Less;
+        }
+        self.members.push(member);
+        self.next_byte();
+        self.push(b':');
+    }
+
+    /// Copies a string with as few escapes as possible.
+    fn string(&mut self) {
+        let bytes = self.text.as_bytes();
+        let start = self.at;
+        let plain = end_of_plain(bytes, start + 1);
+        self.at = end_of_string(bytes, plain);
+        let string = &self.text[start..self.at];
+        let raw = &string[1..string.len() - 1];
+        if plain + 1 == self.at || has_minimal_escapes(raw) {
+            self.out.push_str(string);
+        } else {
+            write_string(self.out, &unescape(raw));
+        }
+    }
+
+    /// Sorts the members of the innermost container, which ends here.
+    fn close(&mut self) {
+        let Some(container) = self.open.pop() else {
+            return;
+        };
+        let members = &self.members[container.first_member..];
+        if !container.is_sorted
+            && let Some(first) = members.first()
+        {
+            let start = first.key - 1;
+            let body = self.out.split_off(start);
+            let mut end = body.len();
+            let mut texts: Vec<(&str, &str)> = Vec::with_capacity(members.len());
+            for member in members.iter().rev() {
+                let (key, key_end) = (member.key - start, member.key_end - start);
+                texts.push((&body[key..key_end], &body[key - 1..end]));
+                // The comma before a member is part of no member.
+                end = (key - 1).saturating_sub(1);
+            }
+            texts.sort_unstable_by(|(left, _), (right, _)| compare_keys(left, right));
+            for (index, (_, text)) in texts.into_iter().enumerate() {
+                if index > 0 {
+                    self.out.push(',');
+                }
+                self.out.push_str(text);
+            }
+        }
+        self.members.truncate(container.first_member);
     }
 }
 
-fn separate(out: &mut String, is_first: bool) {
-    if !is_first {
-        out.push(',');
+impl Member {
+    fn key_in(self, out: &str) -> &str {
+        &out[self.key..self.key_end]
     }
 }
 
-/// Writes a scalar as a whole. For a container, writes the opening bracket and returns the values that remain to be
-/// written.
-fn begin<'a>(view: View<'a>, out: &mut String) -> Option<Level<'a>> {
-    match view.kind() {
-        Kind::Null | Kind::Bool | Kind::Number => out.push_str(view.text()),
-        Kind::String => write_string(out, &view.as_str().unwrap_or_default()),
-        Kind::Array => {
-            out.push('[');
-            return view.elements().map(Level::Array);
-        }
-        Kind::Object => {
-            out.push('{');
-            let mut members = Vec::from_iter(view.members()?);
-            members.sort_unstable_by(|(left, _), (right, _)| left.cmp(right));
-            return Some(Level::Object(members.into_iter()));
-        }
+/// The order of two keys, as written canonically between their quotes.
+fn compare_keys(left: &str, right: &str) -> Ordering {
+    if left.contains('\\') || right.contains('\\') {
+        return unescape(left).cmp(&unescape(right));
     }
-    None
+    left.cmp(right)
 }
 
 /// Returns whether a value is written canonically. Takes one pass, and allocates only keys with escapes.

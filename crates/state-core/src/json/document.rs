@@ -1,9 +1,11 @@
 //! A validated JSON text: [`Document`].
 
 use std::fmt;
+use std::ops::Range;
 
 use super::Limits;
 use super::error::{JsonError, Position, Step, render_path};
+use super::index::ContainerIndex;
 use super::scan::{Fault, scan};
 use super::view::{Kind, View};
 
@@ -22,24 +24,25 @@ impl<'a> Document<'a> {
     /// Returns an error for texts that RFC 8259 does not allow, and for a byte order mark, duplicate keys (compared
     /// unescaped), unpaired surrogates, and texts beyond `limits`.
     pub fn parse(bytes: &'a [u8], limits: &Limits) -> Result<Self, JsonError> {
-        if bytes.len() > limits.max_bytes {
-            let message = format!(
-                "a text of {} bytes, more than the limit of {}",
-                bytes.len(),
-                limits.max_bytes
-            );
-            return Err(at_start(message));
-        }
-        match bytes {
-            [0xEF, 0xBB, 0xBF, ..] => return Err(at_start("a byte order mark; save the text without it")),
-            [0xFF, 0xFE, ..] | [0xFE, 0xFF, ..] => return Err(at_start("UTF-16; save the text as UTF-8")),
-            _ => {}
-        }
-        let text =
-            std::str::from_utf8(bytes).map_err(|error| not_utf8(bytes, error.valid_up_to(), limits))?;
-        let start = scan(text, limits).map_err(|fault| located(fault, bytes))?;
-        let root = View::new(text[start..].trim_end_matches([' ', '\t', '\n', '\r']), start);
+        let (text, start) = validate(bytes, limits, None)?;
+        let root = View::new(trimmed(text, start), start);
         Ok(Self { text, root })
+    }
+
+    /// Creates the document of a text that was validated before. `start` is the offset of its value, and `index` notes its
+    /// containers.
+    pub(super) fn validated(text: &'a str, start: usize, index: &'a ContainerIndex) -> Self {
+        let root = View::with_ends(trimmed(text, start), start, index.ends());
+        Self { text, root }
+    }
+
+    /// Creates a document of the value at `range` of a text that was validated before, with the index of that text. `part` is
+    /// a part of the text, which begins at the offset `start` and contains the value; it isn't validated again. Offsets of
+    /// views count in the whole text, so the positions of errors, which count in the part, are wrong.
+    pub fn of_part(part: &'a str, start: usize, range: Range<usize>, index: &'a ContainerIndex) -> Self {
+        let value = &part[range.start - start..range.end - start];
+        let root = View::with_ends(value, range.start, index.ends_at(range.start));
+        Self { text: part, root }
     }
 
     /// Returns the value of the text.
@@ -78,6 +81,36 @@ impl<'a> Document<'a> {
     }
 }
 
+/// Checks that a text is one JSON value within the limits. Returns the text, and the offset at which the value starts.
+pub(super) fn validate<'a>(
+    bytes: &'a [u8],
+    limits: &Limits,
+    index: Option<&mut ContainerIndex>,
+) -> Result<(&'a str, usize), JsonError> {
+    if bytes.len() > limits.max_bytes {
+        let message = format!(
+            "a text of {} bytes, more than the limit of {}",
+            bytes.len(),
+            limits.max_bytes
+        );
+        return Err(at_start(message));
+    }
+    match bytes {
+        [0xEF, 0xBB, 0xBF, ..] => return Err(at_start("a byte order mark; save the text without it")),
+        [0xFF, 0xFE, ..] | [0xFE, 0xFF, ..] => return Err(at_start("UTF-16; save the text as UTF-8")),
+        _ => {}
+    }
+    let text = std::str::from_utf8(bytes).map_err(|error| not_utf8(bytes, error.valid_up_to(), limits))?;
+    let index = index.and_then(|index| index.begin(text));
+    let start = scan(text, limits, index).map_err(|fault| located(fault, bytes))?;
+    Ok((text, start))
+}
+
+/// The value of a text that starts at `start`, without the white space after it.
+fn trimmed(text: &str, start: usize) -> &str {
+    text[start..].trim_end_matches([' ', '\t', '\n', '\r'])
+}
+
 /// Returns the child of `view` that contains `offset`.
 fn step_towards(view: View<'_>, offset: usize) -> Option<(Step<'_>, View<'_>)> {
     let holds = |child: &View<'_>| child.range().contains(&offset);
@@ -106,7 +139,7 @@ fn located(fault: Fault, bytes: &[u8]) -> JsonError {
 /// error for that text instead.
 fn not_utf8(bytes: &[u8], end: usize, limits: &Limits) -> JsonError {
     let valid = std::str::from_utf8(&bytes[..end]).unwrap_or_default();
-    let path = match scan(valid, limits) {
+    let path = match scan(valid, limits, None) {
         Err(fault) if !fault.cut_short => return located(fault, bytes),
         Err(fault) => fault.path,
         Ok(_) => render_path([]),

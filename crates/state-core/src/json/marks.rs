@@ -1,7 +1,7 @@
 //! Finds the ends of strings in bulk: one bit for each byte of a text.
 
 /// The number of bytes that one word describes.
-const WIDTH: usize = 64;
+pub const BLOCK: usize = 64;
 
 /// One bit for each byte of a text: 1 for a byte that a string can't contain unescaped (`"`, `\`, a control character),
 /// and for all positions after the end. Computing the bits of 64 bytes at once is several times faster than a search in
@@ -15,10 +15,10 @@ impl Marks {
     /// Computes the bits of another text. Reuses the memory.
     pub(super) fn set(&mut self, text: &[u8]) {
         self.words.clear();
-        let (chunks, rest) = text.as_chunks::<WIDTH>();
+        let (chunks, rest) = text.as_chunks::<BLOCK>();
         self.words.extend(chunks.iter().map(marks_of));
         // Zeros are control characters, so they mark the positions after the end.
-        let mut last = [0; WIDTH];
+        let mut last = [0; BLOCK];
         last[..rest.len()].copy_from_slice(rest);
         self.words.push(marks_of(&last));
     }
@@ -26,8 +26,8 @@ impl Marks {
     /// Returns the first marked position from `at` on; `None` if `at` is far beyond the end of the text.
     #[inline]
     pub(super) fn next(&self, at: usize) -> Option<usize> {
-        let mut index = at / WIDTH;
-        let mut word = self.words.get(index)? >> (at % WIDTH);
+        let mut index = at / BLOCK;
+        let mut word = self.words.get(index)? >> (at % BLOCK);
         if word != 0 {
             return Some(at + word.trailing_zeros() as usize);
         }
@@ -35,17 +35,23 @@ impl Marks {
             index += 1;
             word = *self.words.get(index)?;
             if word != 0 {
-                return Some(index * WIDTH + word.trailing_zeros() as usize);
+                return Some(index * BLOCK + word.trailing_zeros() as usize);
             }
         }
     }
 }
 
-/// Returns the bits of 64 bytes; the lowest bit is that of the first byte.
+/// Returns the bits of 64 bytes that can't be in a string unescaped.
 #[inline]
-fn marks_of(bytes: &[u8; WIDTH]) -> u64 {
-    // The compiler turns this loop into instructions on 16 bytes and more, because it has no branch.
-    let marked = bytes.map(|byte| u8::from(byte == b'"') | u8::from(byte == b'\\') | u8::from(byte < 0x20));
+fn marks_of(bytes: &[u8; BLOCK]) -> u64 {
+    marks(bytes, |byte| (byte == b'"') | (byte == b'\\') | (byte < 0x20))
+}
+
+/// Returns one bit for each byte of a block, 1 if `is_marked` accepts the byte; the lowest bit is that of the first byte.
+/// Fast only if `is_marked` has no branch: then the compiler turns it into instructions on 16 bytes and more.
+#[inline]
+pub fn marks(bytes: &[u8; BLOCK], is_marked: impl Fn(u8) -> bool) -> u64 {
+    let marked = bytes.map(|byte| u8::from(is_marked(byte)));
     let (steps, _) = marked.as_chunks::<8>();
     steps.iter().rev().fold(0, |word, step| {
         // The multiplication gathers the lowest bit of each byte in the highest byte of the product.
@@ -56,7 +62,7 @@ fn marks_of(bytes: &[u8; WIDTH]) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use super::{Marks, WIDTH};
+    use super::{BLOCK, Marks};
     use proptest::prelude::*;
 
     proptest! {
@@ -71,7 +77,7 @@ mod tests {
                 let expected = super::super::text::end_of_plain(&text, at);
                 prop_assert_eq!(marks.next(at), Some(expected));
             }
-            prop_assert_eq!(marks.next(text.len() + WIDTH), None);
+            prop_assert_eq!(marks.next(text.len() + BLOCK), None);
         }
     }
 }

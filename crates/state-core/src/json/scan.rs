@@ -5,6 +5,7 @@ use std::collections::HashSet;
 
 use super::Limits;
 use super::error::{Step, render_path};
+use super::index::ContainerIndex;
 use super::text::{code_unit, end_of_plain, skip_space, unescape};
 
 /// The number of keys up to which duplicates in an object are found by linear search. Larger objects use a set.
@@ -19,8 +20,8 @@ pub(super) struct Fault {
     pub(super) cut_short: bool,
 }
 
-/// Validates `text`; returns the offset at which its value starts.
-pub(super) fn scan(text: &str, limits: &Limits) -> Result<usize, Fault> {
+/// Validates `text`, and notes its containers in the index, if there is one; returns the offset at which its value starts.
+pub(super) fn scan(text: &str, limits: &Limits, index: Option<&mut ContainerIndex>) -> Result<usize, Fault> {
     let mut scanner = Scanner {
         text,
         bytes: text.as_bytes(),
@@ -28,6 +29,7 @@ pub(super) fn scan(text: &str, limits: &Limits) -> Result<usize, Fault> {
         limits,
         frames: Vec::new(),
         keys: Vec::new(),
+        index,
     };
     scanner.document().map_err(|refusal| Fault {
         offset: refusal.offset,
@@ -69,7 +71,7 @@ enum Frame<'a> {
     },
 }
 
-struct Scanner<'a> {
+struct Scanner<'a, 'i> {
     text: &'a str,
     bytes: &'a [u8],
     at: usize,
@@ -77,9 +79,10 @@ struct Scanner<'a> {
     frames: Vec<Frame<'a>>,
     /// The keys of all open objects without a set, outermost object first.
     keys: Vec<Cow<'a, str>>,
+    index: Option<&'i mut ContainerIndex>,
 }
 
-impl<'a> Scanner<'a> {
+impl<'a> Scanner<'a, '_> {
     fn document(&mut self) -> ScanResult<usize> {
         let start = self.skip_space();
         if start == self.bytes.len() {
@@ -136,12 +139,16 @@ impl<'a> Scanner<'a> {
                 format!("nested deeper than {} levels", self.limits.max_depth),
             );
         }
+        let start = self.at;
         self.at += 1;
         let is_object = matches!(frame, Frame::Object { .. });
         self.skip_space();
         if self.bytes.get(self.at) == Some(&close) {
             self.at += 1;
             return Ok(false);
+        }
+        if let Some(index) = &mut self.index {
+            index.open(start);
         }
         self.frames.push(frame);
         if is_object {
@@ -182,6 +189,9 @@ impl<'a> Scanner<'a> {
             }
             self.frames.pop();
             self.at += 1;
+            if let Some(index) = &mut self.index {
+                index.close(self.at);
+            }
         }
         Ok(false)
     }

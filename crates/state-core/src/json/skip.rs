@@ -162,38 +162,17 @@ fn between(quotes: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::skip_container;
+    use crate::json::tests::nested_value;
     use proptest::prelude::*;
-
-    /// Text of an object in which strings contain brackets, escapes and quotes.
-    fn object() -> impl Strategy<Value = String> {
-        let leaf = prop_oneof![
-            Just("1".to_owned()),
-            "[a-z{}\\[\\] ,:]{0,90}".prop_map(|text| format!("\"{text}\"")),
-            "([a-z]|\\\\\\\\|\\\\\"|\\\\n|[{}\\[\\]]){0,40}".prop_map(|text| format!("\"{text}\"")),
-        ];
-        let value = leaf.prop_recursive(5, 60, 6, |inner| {
-            prop_oneof![
-                prop::collection::vec(inner.clone(), 0..6)
-                    .prop_map(|values| format!("[{}]", values.join(", "))),
-                prop::collection::vec(inner, 0..6).prop_map(|values| {
-                    let members: Vec<_> = values
-                        .iter()
-                        .map(|value| format!("\"k\\\"{{\": {value}"))
-                        .collect();
-                    format!("{{\n{}\n}}", members.join(",\n  "))
-                }),
-            ]
-        });
-        value.prop_map(|value| format!("{{\"a\":{value}}}"))
-    }
 
     proptest! {
         #[test]
         fn end_of_a_container_is_found_in_any_text(
-            object in object(),
+            value in nested_value(),
             before in 0_usize..70,
             after in "[\\]}\", a]{0,130}",
         ) {
+            let object = format!("{{\"a\":{value}}}");
             let text = format!("{}{object}{after}", " ".repeat(before));
             prop_assert_eq!(skip_container(text.as_bytes(), before), before + object.len(), "{}", text);
         }

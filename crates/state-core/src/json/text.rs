@@ -1,5 +1,6 @@
 //! Low-level functions for strings and values in text that is validated, or is being validated.
 
+use memchr::memchr;
 use std::borrow::Cow;
 
 const ONES: u64 = u64::from_ne_bytes([0x01; 8]);
@@ -60,7 +61,7 @@ pub(super) fn end_of_string(bytes: &[u8], mut at: usize) -> usize {
 
 /// Decodes the text between the quotes of a validated string; borrowed unless it contains an escape.
 pub(super) fn unescape(raw: &str) -> Cow<'_, str> {
-    let Some(first) = raw.find('\\') else {
+    let Some(first) = memchr(b'\\', raw.as_bytes()) else {
         return Cow::Borrowed(raw);
     };
     let mut plain = String::with_capacity(raw.len());

@@ -5,6 +5,7 @@ use std::fmt;
 use std::iter::FusedIterator;
 use std::ops::Range;
 
+use super::index::{self, ContainerEnd};
 use super::skip::skip_value;
 use super::text::{skip_space, skip_string, unescape};
 
@@ -36,12 +37,20 @@ pub struct View<'a> {
     text: &'a str,
     /// The offset of `text` in the validated text, in bytes.
     offset: usize,
+    /// The end of this container, and of those within it; empty if they weren't noted.
+    ends: &'a [ContainerEnd],
 }
 
 impl<'a> View<'a> {
     /// Creates a view of a value. `text` must have been validated.
     pub(super) fn new(text: &'a str, offset: usize) -> Self {
-        Self { text, offset }
+        let ends = &[];
+        Self { text, offset, ends }
+    }
+
+    /// As [`View::new`], with the ends of the containers that begin in the value.
+    pub(super) fn with_ends(text: &'a str, offset: usize, ends: &'a [ContainerEnd]) -> Self {
+        Self { text, offset, ends }
     }
 
     /// Returns the offset of the value in its document (or in its [`Json`](super::Json)), in bytes.
@@ -135,6 +144,13 @@ impl<'a> View<'a> {
         self.elements()?.nth(index)
     }
 
+    /// Returns the value within this one that begins at this place of [`View::text`], which must be the place of a value.
+    pub fn value_at(&self, start: usize) -> Option<View<'a>> {
+        let rest = self.text.get(start..).filter(|rest| !rest.is_empty())?;
+        let text = &rest[..skip_value(rest.as_bytes(), 0)];
+        Some(View::new(text, self.offset + start))
+    }
+
     /// Resolves a JSON pointer (RFC 6901) such as `/resources/3/name`; the empty pointer resolves to this value.
     /// Returns `None` if the value doesn't exist or the pointer is malformed.
     pub fn pointer(&self, pointer: &str) -> Option<View<'a>> {
@@ -205,11 +221,19 @@ impl fmt::Debug for View<'_> {
 struct Cursor<'a> {
     container: View<'a>,
     at: usize,
+    /// The ends of the containers from here on.
+    ends: &'a [ContainerEnd],
 }
 
 impl<'a> Cursor<'a> {
     fn inside(container: View<'a>) -> Self {
-        Self { container, at: 1 }
+        // The first end is that of the container itself.
+        let ends = container.ends.get(1..).unwrap_or_default();
+        Self {
+            container,
+            at: 1,
+            ends,
+        }
     }
 
     /// Advances to the next key or value; returns `None` at the end of the container.
@@ -233,11 +257,13 @@ impl<'a> Cursor<'a> {
 
     fn value(&mut self) -> View<'a> {
         let start = self.at;
-        self.at = skip_value(self.container.text.as_bytes(), start);
-        View::new(
-            &self.container.text[start..self.at],
-            self.container.offset + start,
-        )
+        let offset = self.container.offset + start;
+        let (end, ends) = match index::take(&mut self.ends, offset) {
+            Some((length, ends)) => (start + length, ends),
+            None => (skip_value(self.container.text.as_bytes(), start), [].as_slice()),
+        };
+        self.at = end;
+        View::with_ends(&self.container.text[start..end], offset, ends)
     }
 }
 

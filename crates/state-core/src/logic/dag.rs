@@ -18,12 +18,14 @@
 //! into looking up addresses. A caller that needs several of these functions, [`verify`](crate::verify) or
 //! [`merge`](crate::merge) for one list makes a [`Graph`] once.
 
+mod builder;
 mod by_text;
 mod cycle;
 #[cfg(test)]
 mod definition;
 mod graph;
 mod lists;
+mod members;
 mod names;
 mod order;
 mod rank_queue;

@@ -95,7 +95,7 @@ impl SecretStrings {
     pub fn collect(&mut self, value: &Json, paths: &[String]) {
         let mut resolver = Resolver::of(value.view());
         for path in Path::all(paths) {
-            self.collect_under(resolver.nearest(&path));
+            self.collect_under(resolver.nearest(path));
         }
     }
 
@@ -146,7 +146,7 @@ impl SecretStrings {
         for (name, value) in outputs {
             let mut resolver = Resolver::of(value.view());
             for path in marks.inside(name) {
-                secrets.collect_under(resolver.nearest(&path));
+                secrets.collect_under(resolver.nearest(path));
             }
         }
         secrets

@@ -1,7 +1,8 @@
 //! One stack in memory: head, journal, objects, and the lock holder.
 
 use crate::backend::{
-    Acquire, Holder, JournalView, LockStatus, ObjectName, StoredItem, StoredItemName, Tail, next_epoch,
+    Acquire, CopyUpdate, Holder, JournalView, LockStatus, ObjectName, StoredItem, StoredItemName, Tail,
+    next_epoch,
 };
 use crate::counter::{Epoch, Slot};
 use crate::digest::Digest;
@@ -41,6 +42,29 @@ impl StoredStack {
     ) -> Result<Self> {
         let mut stack = Self::new(head);
         stack.objects = objects;
+        stack.extend(before, frames)?;
+        stack.verify(None)?;
+        Ok(stack)
+    }
+
+    /// Brings a copy of another store's stack up to date.
+    pub(super) fn update(&mut self, update: &CopyUpdate) -> Result<()> {
+        let object = self.name();
+        if update.is_made(&object, &self.head)? {
+            return Ok(());
+        }
+        if let Some((_, holder)) = &self.held {
+            return Err(Error::locked(object, holder.clone()));
+        }
+        let head = update.last_head(&update.first_head(&object, &self.head)?);
+        update.require_follows(&object, self.tail())?;
+        self.extend(self.tail(), &update.frames)?;
+        self.head = head;
+        self.verify(None)
+    }
+
+    /// Adds frames to the journal, whose end is `before`.
+    fn extend(&mut self, before: Tail, frames: &[Frame]) -> Result<()> {
         let mut tail = before;
         for frame in frames {
             let follows = matches!(Frame::parse(frame.bytes(), 0, &tail.chain), ParsedFrame::Frame(_));
@@ -49,13 +73,12 @@ impl StoredStack {
                     "the frame of slot {} doesn't follow its predecessor",
                     frame.slot()
                 );
-                return Err(Error::invalid(stack.journal(), reason));
+                return Err(Error::invalid(self.journal(), reason));
             }
             tail = Tail::after(frame);
-            stack.frames.insert(frame.slot(), frame.clone());
+            self.frames.insert(frame.slot(), frame.clone());
         }
-        stack.verify(None)?;
-        Ok(stack)
+        Ok(())
     }
 
     pub(super) fn name(&self) -> String {
@@ -199,9 +222,11 @@ impl StoredStack {
         Ok(())
     }
 
-    /// Checks that a base begins a segment (at a fence) and matches the digest chain.
+    /// Checks that a base begins a segment (at a fence, or at the first adopted frame) and matches the digest chain.
     pub(super) fn check_base(&self, base: &Base) -> Result<()> {
+        let first = self.frames.keys().next();
         let begins_segment = base.start == Slot::ZERO
+            || first == Some(&base.start)
             || self
                 .frames
                 .get(&base.start)

@@ -171,6 +171,7 @@ fn base_must_begin_a_segment_and_match_the_chain() {
         ] {
             let base = Base {
                 snapshot: None,
+                content: None,
                 start,
                 chain,
             };
@@ -204,6 +205,7 @@ fn floor_must_not_decrease_or_pass_a_base() {
         held.writer.rotate(end, bench.nonce()).await.unwrap();
         let base = Base {
             snapshot: None,
+            content: None,
             start: end.next,
             chain: end.chain,
         };

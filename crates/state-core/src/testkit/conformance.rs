@@ -13,6 +13,7 @@
 
 pub mod capabilities;
 pub mod collection;
+pub mod copies;
 pub mod heads;
 pub mod journals;
 pub mod locks;
@@ -132,6 +133,10 @@ rules! {
     objects::objects_are_created_once,
     objects::objects_are_listed_by_kind_in_order,
     objects::objects_belong_to_one_stack,
+    copies::updated_copy_has_the_new_frames_and_head,
+    copies::copy_changed_since_it_was_read_is_not_updated,
+    copies::copy_is_not_updated_while_its_lock_is_held,
+    copies::updated_copy_can_be_taken_over,
     collection::store_deletes_iff_it_claims_collection,
     collection::collection_deletes_only_before_the_history_floor,
     collection::read_before_the_history_floor_is_not_found,

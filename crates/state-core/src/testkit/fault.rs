@@ -18,8 +18,9 @@
 mod writer;
 
 use crate::backend::{
-    Acquire, Acquired, Backend, Capabilities, CollectableStore, CopyTarget, Extensions, JournalView,
-    LockStatus, NamePointer, ObjectKind, ObjectName, StoredItem, StoredItemName, Tail,
+    Acquire, Acquired, Backend, Capabilities, CollectableStore, CopyTarget, CopyUpdate, Extensions,
+    JournalView, LeftoverAction, Leftovers, LockStatus, NamePointer, ObjectKind, ObjectName, StoredItem,
+    StoredItemName, Tail,
 };
 use crate::counter::Slot;
 use crate::error::{Error, Result};
@@ -34,6 +35,7 @@ use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 use writer::FaultyWriter;
 
 /// The kinds of injected faults.
@@ -83,11 +85,12 @@ pub enum Operation {
     Delete,
     AdoptObject,
     AdoptStack,
+    UpdateStack,
 }
 
 impl Operation {
     /// All operations, for tests that try each.
-    pub const ALL: [Self; 21] = [
+    pub const ALL: [Self; 22] = [
         Self::Names,
         Self::ReadName,
         Self::SwapName,
@@ -109,6 +112,7 @@ impl Operation {
         Self::Delete,
         Self::AdoptObject,
         Self::AdoptStack,
+        Self::UpdateStack,
     ];
 
     /// Returns whether the operation may change the store.
@@ -127,6 +131,7 @@ impl Operation {
                 | Self::Delete
                 | Self::AdoptObject
                 | Self::AdoptStack
+                | Self::UpdateStack
         )
     }
 }
@@ -336,7 +341,7 @@ macro_rules! lend {
 
 lend! {
     copied: Lineage, Nonce, Option<Nonce>, Slot, Option<Slot>, ObjectKind, Tail;
-    referred: StackName, NamePointer, Head, ObjectName, Acquire, Frame
+    referred: StackName, NamePointer, Head, ObjectName, Acquire, Frame, CopyUpdate
 }
 
 impl<'a> Lend<'a, &'a [StoredItemName]> for StoredItemName {
@@ -442,6 +447,18 @@ impl CollectableStore for FaultyBackend {
     async fn stored_items(&self, lineage: Lineage, before: Slot) -> Result<Vec<StoredItem>> {
         call!(self.StoredItems, inner[collectable].stored_items(lineage, before))
     }
+
+    async fn leftovers(
+        &self,
+        lineage: Lineage,
+        min_age: Duration,
+        action: LeftoverAction,
+    ) -> Result<Leftovers> {
+        self.inner
+            .collectable()?
+            .leftovers(lineage, min_age, action)
+            .await
+    }
 }
 
 #[async_trait]
@@ -459,5 +476,9 @@ impl CopyTarget for FaultyBackend {
             self.AdoptStack,
             inner[copy_target].adopt_stack(head, before, frames)
         )
+    }
+
+    async fn update_stack(&self, update: &CopyUpdate) -> Result<()> {
+        call!(self.UpdateStack, inner[copy_target].update_stack(update))
     }
 }

@@ -268,9 +268,12 @@ impl ValueSealer {
     }
 }
 
-fn joined(prefix: &str, pointer: &str) -> String {
+fn joined<'p>(prefix: &str, pointer: &'p str) -> Cow<'p, str> {
+    if prefix.is_empty() {
+        return Cow::Borrowed(pointer);
+    }
     let mut path = String::with_capacity(prefix.len() + pointer.len());
     path.push_str(prefix);
     path.push_str(pointer);
-    path
+    Cow::Owned(path)
 }

@@ -2,6 +2,7 @@
 //! The documentation of [`builtin`](super) describes the environment and the exit codes of these commands.
 
 mod call;
+mod lock;
 mod outcome;
 mod process;
 
@@ -15,6 +16,7 @@ use crate::provider::{
 };
 use async_trait::async_trait;
 use call::{Call, Subject, resource_command};
+pub(super) use lock::CommandLocks;
 use outcome::{Outcome, UNFINISHED, command_object, is_unfinished, marked_unfinished};
 use state_core::json::Kind;
 use state_core::{MutationId, Properties};
@@ -74,6 +76,7 @@ pub(super) const KIND: KindDescription = KindDescription::new(
 #[derive(Debug)]
 pub(super) struct Commands {
     pub(super) folder: PathBuf,
+    pub(super) locks: CommandLocks,
 }
 
 #[async_trait]
@@ -102,6 +105,10 @@ impl Provider for Commands {
             .collect()
     }
 
+    fn unfinished_work(&self, mutation: MutationId) -> Option<String> {
+        self.locks.holder(mutation)
+    }
+
     async fn check(&self, request: CheckRequest) -> Result<CheckedInputs, Failure> {
         let inputs = checked_inputs(&KIND, &request, |inputs, problems| {
             if !request.unknown.contains("shell") {
@@ -123,7 +130,7 @@ impl Provider for Commands {
             ..Subject::default()
         };
         let call = Call::new(&self.folder, inputs, &subject, &request.context);
-        let outcome = call.run("create").await;
+        let outcome = call.change("create", &self.locks, *mutation).await;
         let own_id = mutation.to_string();
         match outcome {
             Outcome::Done(command_object) => command_object.object(inputs, &own_id, &Properties::empty()),
@@ -136,7 +143,13 @@ impl Provider for Commands {
                 ))
             }
             Outcome::Missing(reason) | Outcome::Failed(reason) => match self.inspect(&call, &subject).await {
-                Ok(ReadResult::Object(object)) => Err(Failure::partial(object, reason)),
+                Ok(ReadResult::Object(mut object)) => {
+                    // The create stopped halfway, and without `update` it can't be completed.
+                    if inputs.get("update").is_none() {
+                        object.outputs = marked_unfinished(&object.outputs, "create");
+                    }
+                    Err(Failure::partial(object, reason))
+                }
                 Ok(ReadResult::Missing) => Err(Failure::not_done(reason)),
                 _ => Err(Failure::unknown(reason)),
             },
@@ -154,6 +167,14 @@ impl Provider for Commands {
         Ok(match found {
             ReadResult::Object(object) if request.id.is_none() && request.others.contains(&object.id) => {
                 ReadResult::Missing
+            }
+            // `read` confirms the object of a create with an unknown outcome. Without `update`, the only way to make sure
+            // that the create was complete would be to delete an object that works: it is kept as requested.
+            ReadResult::Object(object) if request.id.is_none() && request.inputs.get("update").is_none() => {
+                ReadResult::Object(Object {
+                    inputs: Some(request.inputs),
+                    ..object
+                })
             }
             found => found,
         })
@@ -179,7 +200,7 @@ impl Provider for Commands {
             mutation: None,
         };
         let call = Call::new(&self.folder, inputs, &subject, &request.context);
-        match call.run("update").await {
+        match call.change("update", &self.locks, request.mutation).await {
             Outcome::Done(command_object) => command_object.object(inputs, &id, &without_marker(old_outputs)),
             Outcome::NotDone(reason) => Err(Failure::not_done(reason)),
             Outcome::Missing(reason) | Outcome::Failed(reason) => {
@@ -199,7 +220,7 @@ impl Provider for Commands {
             mutation: None,
         };
         let call = Call::new(&self.folder, &request.inputs, &subject, &request.context);
-        match call.run("delete").await {
+        match call.change("delete", &self.locks, request.mutation).await {
             Outcome::Done(_) | Outcome::Missing(_) => Ok(()),
             Outcome::NotDone(reason) => Err(Failure::not_done(reason)),
             Outcome::Failed(reason) => match self.inspect(&call, &subject).await {
@@ -229,12 +250,7 @@ impl Commands {
                 let object = command_object.object(inputs, &own_id.unwrap_or_default(), &subject.outputs);
                 // A read changes nothing, so any failure counts as not done.
                 let mut object = object.map_err(|failure| Failure::NotDone(failure.reasons().to_vec()))?;
-                let marker = match (&subject.id, inputs.get("update")) {
-                    // The create may have stopped halfway, and without `update` it can't be completed.
-                    (None, None) => Some("create".to_owned()),
-                    _ => text(&subject.outputs, UNFINISHED),
-                };
-                if let Some(what) = marker {
+                if let Some(what) = text(&subject.outputs, UNFINISHED) {
                     object.outputs = marked_unfinished(&object.outputs, &what);
                 }
                 Ok(ReadResult::Object(object))

@@ -1,7 +1,7 @@
 //! A private copy of a state. A plan changes the copy by the same rules by which a run changes the stored state.
 
 use state_core::journal::Record;
-use state_core::mutation::{Edit, EditChange, End, StackOutputs, Step, StepChange};
+use state_core::mutation::{Edit, EditChange, End, Resolution, Resolve, StackOutputs, Step, StepChange};
 use state_core::state::{ApplyReport, LoadedSnapshots};
 use state_core::verify::Violation;
 use state_core::{
@@ -59,6 +59,10 @@ impl Draft {
             reasons,
         };
         self.apply(&Record::End(end)).map(|applied| applied.refused)
+    }
+
+    pub(super) fn resolve(&self, id: MutationId, resolution: Resolution) -> Result<()> {
+        self.apply(&Record::Resolve(Resolve { id, resolution })).map(drop)
     }
 
     pub(super) fn step(&self, change: StepChange) -> Result<()> {

@@ -78,6 +78,19 @@ fn fits_object(value: &View<'_>, types: &View<'_>) -> bool {
     let (Some(values), Some(types)) = (value.members(), types.members()) else {
         return false;
     };
+    // Both objects are usually sorted, and then their members correspond one by one.
+    let mut remaining = (values.clone(), types.clone());
+    loop {
+        match (remaining.0.next(), remaining.1.next()) {
+            (None, None) => return true,
+            (Some((key, value)), Some((name, r#type))) if key == name => {
+                if !fits(&value, &r#type) {
+                    return false;
+                }
+            }
+            _ => break,
+        }
+    }
     let types: std::collections::BTreeMap<_, _> = types.collect();
     let mut count = 0;
     for (key, value) in values {

@@ -8,6 +8,7 @@
 use super::facts::KeptDependencies;
 use super::instance::Draft;
 use crate::error::Result;
+use foldhash::fast::RandomState;
 use state_core::{Address, Dependency, Entry, SharedEntry};
 use std::collections::{BTreeSet, HashMap};
 use std::ops::Range;
@@ -55,7 +56,7 @@ struct Graph {
 impl Graph {
     /// Builds the graph of the drafts.
     fn new(drafts: &[Draft]) -> Self {
-        let mut numbers: HashMap<&Address, Node> = HashMap::new();
+        let mut numbers: HashMap<&Address, Node, RandomState> = HashMap::default();
         let mut number = |group| {
             let next = numbers.len() as Node;
             *numbers.entry(group).or_insert(next)
@@ -315,22 +316,17 @@ impl Reducer {
 /// Restores the full dependency lists: all ancestors of an entry, by group.
 pub(super) struct Expansion<'a> {
     /// Dependencies of the live members of each group, sorted.
-    edges: HashMap<&'a Address, Vec<&'a Address>>,
+    edges: HashMap<&'a Address, Vec<&'a Address>, RandomState>,
     /// The group of each entry; empty if all dependencies name groups.
-    groups: HashMap<&'a Address, &'a Address>,
-    /// The expanded lists of one group. Entries are expanded group by group, so the lists of one group suffice.
-    done: HashMap<&'a [Dependency], Vec<&'a Address>>,
-    cached_group: Option<&'a Address>,
+    groups: HashMap<&'a Address, &'a Address, RandomState>,
 }
 
 impl<'a> Expansion<'a> {
     /// Prepares the expansion for the entries of a snapshot.
     pub(super) fn over(entries: &'a [SharedEntry]) -> Self {
         let mut expansion = Self {
-            edges: HashMap::new(),
-            groups: HashMap::new(),
-            done: HashMap::new(),
-            cached_group: None,
+            edges: HashMap::default(),
+            groups: HashMap::default(),
         };
         let grouped = || {
             entries
@@ -360,23 +356,34 @@ impl<'a> Expansion<'a> {
     }
 
     /// All groups that an entry depends on directly or indirectly, sorted, without the entry's own group.
-    pub(super) fn of(&mut self, entry: &'a Entry) -> &[&'a Address] {
-        if self.cached_group != entry.group.as_ref() {
-            self.cached_group = entry.group.as_ref();
-            self.done.clear();
-        }
-        let key = entry.depends_on.as_slice();
-        if !self.done.contains_key(key) {
-            let mut open: Vec<_> = entry.depends_on.iter().map(|to| self.group_of(to)).collect();
-            let mut reached = BTreeSet::new();
-            while let Some(group) = open.pop() {
-                if entry.group.as_ref() != Some(group) && reached.insert(group) {
-                    open.extend(self.edges.get(group).into_iter().flatten());
-                }
+    fn ancestors(&self, entry: &'a Entry) -> Vec<&'a Address> {
+        let mut open: Vec<_> = entry.depends_on.iter().map(|to| self.group_of(to)).collect();
+        let mut reached = BTreeSet::new();
+        while let Some(group) = open.pop() {
+            if entry.group.as_ref() != Some(group) && reached.insert(group) {
+                open.extend(self.edges.get(group).into_iter().flatten());
             }
-            self.done.insert(key, reached.into_iter().collect());
         }
-        self.done.get(key).map_or(&[], Vec::as_slice)
+        reached.into_iter().collect()
+    }
+}
+
+/// The expanded lists of one group at a time. Entries are expanded group by group, so the lists of one group suffice.
+#[derive(Default)]
+pub(super) struct ExpandedLists<'a> {
+    lists: HashMap<&'a [Dependency], Vec<&'a Address>, RandomState>,
+    group: Option<&'a Address>,
+}
+
+impl<'a> ExpandedLists<'a> {
+    /// All groups that an entry depends on directly or indirectly, sorted, without the entry's own group.
+    pub(super) fn of(&mut self, entry: &'a Entry, expansion: &Expansion<'a>) -> &[&'a Address] {
+        if self.group != entry.group.as_ref() {
+            self.group = entry.group.as_ref();
+            self.lists.clear();
+        }
+        let list = self.lists.entry(entry.depends_on.as_slice());
+        list.or_insert_with(|| expansion.ancestors(entry))
     }
 }
 

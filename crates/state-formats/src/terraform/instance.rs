@@ -7,6 +7,7 @@ use super::sensitive;
 use crate::error::Result;
 use crate::extension;
 use crate::fields::{Fields, is_base64};
+use foldhash::fast::RandomState;
 use state_core::json::{Document, Json, Kind, Properties, View};
 use state_core::{Address, DeposedKey, Entry, EntryType, SharedEntry};
 use std::collections::HashSet;
@@ -48,7 +49,7 @@ impl Draft {
 pub(super) struct Interner {
     pub(super) common: extension::Interner,
     /// Lists of dependencies by content.
-    lists: HashSet<Arc<[Address]>>,
+    lists: HashSet<Arc<[Address]>, RandomState>,
 }
 
 impl Interner {

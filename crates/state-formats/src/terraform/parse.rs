@@ -1,8 +1,9 @@
 //! Reads a version 4 state from its top level down to its resources.
 //!
-//! Text and entries of a large state don't fit into memory together, so a state is read twice. The first pass checks
-//! everything on the whole text, so that errors can name positions. The second pass reads the resources from the last
-//! to the first, and cuts each resource off the text once it is read.
+//! Text and entries of a large state don't fit into memory together. The first pass reads the top level and the resources
+//! without their instances. The second pass reads the instances, on two threads if the text is large, and cuts the text off
+//! from its end while it is read. If it finds an error, the instances are checked on the whole text from the first to the
+//! last, so that the error names a position.
 
 use super::address::{Mode, ModulePath, ResourceAddress, is_identifier};
 use super::cty;
@@ -11,10 +12,12 @@ use super::instance::{self, Draft, Interner, Resource};
 use super::provider;
 use super::sensitive::sensitive_name;
 use super::version::is_version;
-use crate::error::{Error, Result};
-use crate::fields::{Fields, scan};
+use crate::error::Result;
+use crate::fields::Fields;
+use crate::ordered::{needs_two_threads, work_in_order};
+use foldhash::fast::RandomState;
 use state_core::Address;
-use state_core::json::{Document, Json, Kind, View};
+use state_core::json::{ContainerIndex, Document, IndexedText, Json, Kind, View};
 use state_core::verify::{Rule, Violation};
 use std::collections::{BTreeMap, HashSet};
 use std::ops::Range;
@@ -28,14 +31,15 @@ pub(super) struct Parsed {
     pub(super) sensitive_outputs: Vec<String>,
     /// Byte ranges, in the text, of the resources that have instances; in order.
     pub(super) resources: Vec<Range<usize>>,
-    /// Number of instances of these resources.
-    pub(super) instances: usize,
-    /// Violations for instances whose key occurred before.
-    pub(super) duplicates: Vec<Violation>,
 }
 
-/// Reads a state without its instances, which are only checked.
+/// Reads a state without its instances.
 pub(super) fn read(document: Document<'_>) -> Result<Parsed> {
+    // An instance may have an error that precedes this one in the text.
+    read_outline(document).map_err(|error| check(document).err().unwrap_or(error))
+}
+
+fn read_outline(document: Document<'_>) -> Result<Parsed> {
     let mut fields = Fields::of(document, document.root(), "a state")?;
     fields.take("version");
     let mut parsed = Parsed {
@@ -52,36 +56,48 @@ pub(super) fn read(document: Document<'_>) -> Result<Parsed> {
             read_output(document, &name, view, &mut parsed)?;
         }
     }
-    let mut shared = Interner::default();
-    let mut keys = HashSet::new();
     for view in fields.elements("resources")? {
-        let (resource, instances) = read_resource(document, view)?;
-        let mut is_empty = true;
-        for view in instances {
-            let draft = instance::read(document, view, &resource, &mut shared)?;
-            let key = draft.entry.key();
-            if keys.contains(&key) {
-                let duplicate = document.error_at(&view, "a duplicate instance");
-                parsed
-                    .duplicates
-                    .push(Violation::of(Rule::UniqueKey, key, duplicate.to_string()));
-            } else {
-                keys.insert(key);
-            }
-            is_empty = false;
-            parsed.instances += 1;
-        }
-        if is_empty {
-            keep_without_instances(resource, &mut parsed.facts);
-        } else {
-            parsed
-                .resources
-                .push(view.offset()..view.offset() + view.text().len());
+        let (resource, mut instances) = read_resource(document, view)?;
+        match instances.next() {
+            None => keep_without_instances(resource, &mut parsed.facts),
+            Some(_) => parsed.resources.push(view.range()),
         }
     }
     parsed.facts.check_results = read_checks(&mut fields)?;
     parsed.facts.rest = fields.rest()?;
     Ok(parsed)
+}
+
+/// Checks all instances on the whole text. Returns violations for those whose key occurred before.
+///
+/// # Errors
+/// The first error of a resource or an instance.
+pub(super) fn check(document: Document<'_>) -> Result<Vec<Violation>> {
+    let mut fields = Fields::of(document, document.root(), "a state")?;
+    let mut shared = Interner::default();
+    let mut keys = HashSet::new();
+    let mut duplicates = Vec::new();
+    for view in fields.elements("resources")? {
+        let (resource, instances) = read_resource(document, view)?;
+        for view in instances {
+            let draft = instance::read(document, view, &resource, &mut shared)?;
+            let key = draft.entry.key();
+            if !keys.insert(key.clone()) {
+                let duplicate = document.error_at(&view, "a duplicate instance");
+                duplicates.push(Violation::of(Rule::UniqueKey, key, duplicate.to_string()));
+            }
+        }
+    }
+    Ok(duplicates)
+}
+
+/// Whether several instances have the same key.
+pub(super) fn has_duplicates(drafts: &[Draft]) -> bool {
+    let mut keys = HashSet::with_capacity_and_hasher(drafts.len(), RandomState::default());
+    let mut all = drafts
+        .iter()
+        .map(|draft| (&draft.entry.address, draft.entry.deposed.as_ref()));
+    !all.all(|key| keys.insert(key))
 }
 
 fn read_version(fields: &mut Fields<'_>) -> Result<String> {
@@ -157,29 +173,62 @@ fn read_resource<'a>(
     Ok((resource, instances))
 }
 
-/// Minimum number of bytes of the text that are freed at once.
-const STRIDE: usize = 4 << 20;
+/// Minimum number of bytes of the text that a thread reads and frees at once.
+const CHUNK: usize = 1 << 20;
 
-/// The second pass: reads the resources of a checked state from the last to the first, and cuts each
-/// resource off the text once it is read. Returns the instances in the order of the text.
-pub(super) fn drafts(mut text: String, parsed: &Parsed) -> Result<Vec<Draft>> {
-    let mut shared = Interner::default();
-    let mut drafts = Vec::with_capacity(parsed.instances);
-    for place in parsed.resources.iter().rev() {
-        let document = scan(text[place.clone()].as_bytes()).map_err(Error::malformed)?;
+/// The end of the text, cut off, with the resources in it.
+struct Chunk<'p> {
+    text: String,
+    /// Offset of the chunk in the whole text.
+    start: usize,
+    /// Byte ranges of the resources in the whole text.
+    resources: &'p [Range<usize>],
+}
+
+/// The second pass: reads the resources of a state chunk by chunk, from the last to the first, and frees each chunk once it
+/// is read. Returns the instances in the order of the text. The position in an error is wrong: [`check`] finds the error
+/// again.
+pub(super) fn drafts(text: IndexedText, parsed: &Parsed) -> Result<Vec<Draft>> {
+    let (mut text, index) = text.into_parts();
+    let is_large = needs_two_threads(text.len());
+    let mut resources = &*parsed.resources;
+    let chunks = std::iter::from_fn(move || {
+        let last = resources.last()?;
+        let first = resources.partition_point(|range| range.start + CHUNK < last.end);
+        let (before, own) = resources.split_at(first.min(resources.len() - 1));
+        resources = before;
+        let start = own.first()?.start;
+        let chunk = Chunk {
+            text: text.split_off(start),
+            start,
+            resources: own,
+        };
+        text.shrink_to_fit();
+        Some(chunk)
+    });
+    let mut read = Ok(Vec::new());
+    let work = |shared: &mut Interner, chunk: Chunk<'_>| read_chunk(&chunk, &index, shared);
+    work_in_order(is_large, chunks, Interner::default, work, |drafts| {
+        match (&mut read, drafts) {
+            (Ok(chunks), Ok(drafts)) => chunks.push(drafts),
+            (Ok(_), Err(error)) => read = Err(error),
+            (Err(_), _) => {}
+        }
+    });
+    let chunks: Vec<Vec<Draft>> = read?;
+    Ok(chunks.into_iter().rev().flatten().collect())
+}
+
+fn read_chunk(chunk: &Chunk<'_>, index: &ContainerIndex, shared: &mut Interner) -> Result<Vec<Draft>> {
+    let mut drafts = Vec::new();
+    for range in chunk.resources {
+        let document = Document::of_part(&chunk.text, chunk.start, range.clone(), index);
         let (mut resource, instances) = read_resource(document, document.root())?;
         resource.group = shared.common.address(resource.group.as_str())?;
-        let first = drafts.len();
         for view in instances {
-            drafts.push(instance::read(document, view, &resource, &mut shared)?);
-        }
-        drafts[first..].reverse();
-        text.truncate(place.start);
-        if text.capacity() - text.len() > STRIDE {
-            text.shrink_to_fit();
+            drafts.push(instance::read(document, view, &resource, shared)?);
         }
     }
-    drafts.reverse();
     Ok(drafts)
 }
 

@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 use crate::fields::push_token;
 use crate::layout::{self, CompressedText, Printer};
 use crate::secrets::declared_outputs;
-use resources::{Sink, write_resources, write_rest};
+use resources::{Resources, write_rest};
 use state_core::Snapshot;
 use state_core::digest::{Digest, Digester};
 use state_core::json::{ArrayWriter, ObjectWriter, View};
@@ -30,13 +30,25 @@ pub(super) fn serial_of(snapshot: &Snapshot) -> Option<u64> {
     Some(known.export(snapshot.serial.unwrap_or(known.at)))
 }
 
-/// Writes the state in Terraform's order on one line, resource by resource.
-pub(super) fn write(snapshot: &Snapshot, facts: &StateFacts, serial: u64, out: &mut Sink<'_>) -> Result<()> {
+/// Receives the text in pieces.
+pub(super) type Sink<'s> = dyn FnMut(&str) + 's;
+
+/// Writes the state in Terraform's order and in the given layout. An error is returned before the first piece.
+pub(super) fn write(
+    snapshot: &Snapshot,
+    facts: &StateFacts,
+    serial: u64,
+    layout: &layout::Layout,
+    out: &mut Sink<'_>,
+) -> Result<()> {
+    let resources = Resources::of(snapshot, facts)?;
     let frame = frame(snapshot, facts, serial);
     let (before, after) = frame.split_once(RESOURCES).unwrap_or((&frame, ""));
-    out(before);
-    write_resources(snapshot, facts, out)?;
-    out(after);
+    let mut printer = Printer::new(layout, out);
+    printer.feed(before);
+    resources.write(layout, &mut |text| printer.add_laid_out(text))?;
+    printer.feed(after);
+    printer.finish();
     Ok(())
 }
 
@@ -135,7 +147,7 @@ fn write_check(result: View<'_>, out: &mut String) {
     object.finish();
 }
 
-/// Writes a snapshot as a state in the given layout.
+/// Writes a snapshot as a state in the given layout. An error is returned before the first piece.
 pub(super) fn lay_out(
     snapshot: &Snapshot,
     facts: &StateFacts,
@@ -147,15 +159,12 @@ pub(super) fn lay_out(
         html: true,
         newline: matches!(layout, None | Some(Layout::CompactLine)),
     };
-    let mut printer = Printer::new(&layout, out);
     let serial = serial_of(snapshot).ok_or_else(not_from_terraform)?;
-    write(snapshot, facts, serial, &mut |piece| printer.feed(piece))?;
-    printer.finish();
-    Ok(())
+    write(snapshot, facts, serial, &layout, out)
 }
 
 /// Digest of a snapshot written in the given layout.
-fn digest(snapshot: &Snapshot, facts: &StateFacts, layout: Option<Layout>) -> Result<Digest> {
+pub(super) fn digest(snapshot: &Snapshot, facts: &StateFacts, layout: Option<Layout>) -> Result<Digest> {
     let mut digester = Digester::default();
     lay_out(snapshot, facts, layout, &mut |piece| {
         digester.add(piece.as_bytes());

@@ -3,9 +3,10 @@
 
 use super::opentofu;
 use crate::error::{Error, Result};
-use crate::fields::{TopLevel, required, scan};
+use crate::fields::{TopLevel, required};
 use crate::format::{Confidence, Content, Detection};
-use state_core::json::Document;
+use crate::state_file::StateFile;
+use state_core::json::{Document, IndexedText};
 
 /// First bytes of the binary states of Terraform 0.1 and 0.2.
 const BINARY_MAGIC: &[u8] = b"tfstate";
@@ -59,12 +60,12 @@ fn recognised(document: &Document<'_>, root: &TopLevel<'_>) -> Result<String> {
 }
 
 /// Parses the text, and refuses an empty or binary file.
-pub(super) fn document(bytes: &[u8]) -> Result<Document<'_>> {
-    if bytes.is_empty() {
+pub(super) fn parse(file: StateFile) -> Result<IndexedText> {
+    if file.bytes().is_empty() {
         return Err(Error::NoState);
     }
-    refuse_binary(bytes)?;
-    scan(bytes).map_err(Error::malformed)
+    refuse_binary(file.bytes())?;
+    file.parse()
 }
 
 fn refuse_binary(bytes: &[u8]) -> Result<()> {

@@ -1,7 +1,7 @@
 //! Large Terraform states: an import takes time proportional to the size of the file. Each of these tests took minutes
 //! when the time was quadratic.
 
-use crate::support::{export, import, with_resources};
+use crate::support::{export, import, try_import, with_resources};
 use state_core::Snapshot;
 use state_core::mask::count_sensitive;
 use state_formats::{mark_secrets, readable_fields};
@@ -44,6 +44,32 @@ fn long_chain_of_direct_dependencies_is_not_expanded() {
     });
     let text = with_resources(&format!("[{resources}]"));
     assert!(export(&import(&text).snapshot) == text);
+}
+
+/// A large state is read in chunks from its end, and an error is found again on the whole text.
+#[test]
+fn first_error_of_a_large_state_names_its_position() {
+    let resources = written(|n, out| {
+        // The errors lie in different chunks.
+        let status = match n {
+            9_000 => r#""status": "odd","#,
+            35_000 => r#""status": "late","#,
+            _ => "",
+        };
+        writeln!(
+            out,
+            r#"{{"mode": "managed", "type": "t", "name": "a{n}", "provider": "provider[\"x/y/z\"]", "instances":
+            [{{{status} "schema_version": 0, "attributes": {{}}}}]}}"#
+        )
+    });
+    let text = with_resources(&format!("[{resources}]"));
+    assert!(text.len() > 4 << 20);
+    let before = &text[..text.find(r#""odd""#).expect("the first error")];
+    let line = before.matches('\n').count() + 1;
+    let column = before.len() - before.rfind('\n').expect("an earlier line");
+    let error = try_import(&text).expect_err("an unknown status").to_string();
+    let position = format!("at line {line}, column {column} ($.resources[9000].instances[0].status)");
+    assert!(error.contains(&position), "{error}, expected {position}");
 }
 
 #[test]

@@ -5,7 +5,7 @@ use state_core::snapshot::ForeignSerial;
 use state_core::{Entry, FactoryInfo, Json, Serial, Snapshot};
 use state_formats::{
     Confidence, Content, Description, Detection, Error, ForeignMeta, Identity, Imported, ReadOptions, Result,
-    StateFormat,
+    StateFile, StateFormat,
 };
 
 const MAGIC: &str = "toy 1\n";
@@ -43,8 +43,8 @@ impl StateFormat for Toy {
         Detection::of(Confidence::Certain, description)
     }
 
-    fn read(&self, bytes: Vec<u8>, options: &ReadOptions<'_>) -> Result<Imported> {
-        let names = Self::text(&bytes).ok_or(Error::NoState)?;
+    fn read(&self, file: StateFile, options: &ReadOptions<'_>) -> Result<Imported> {
+        let names = Self::text(file.bytes()).ok_or(Error::NoState)?;
         let mut snapshot = Snapshot::new(FactoryInfo::default(), "", options.clock.now());
         for name in names.lines() {
             let entry = Entry::leaf(name.parse()?, "toy");
@@ -64,12 +64,13 @@ impl StateFormat for Toy {
         })
     }
 
-    fn write(&self, snapshot: &Snapshot) -> Result<Vec<u8>> {
+    fn write(&self, snapshot: &Snapshot, out: &mut dyn FnMut(&[u8])) -> Result<()> {
         let names = snapshot
             .entries
             .iter()
             .map(|entry| format!("{}\n", entry.address));
-        Ok((MAGIC.to_owned() + &names.collect::<String>()).into_bytes())
+        out((MAGIC.to_owned() + &names.collect::<String>()).as_bytes());
+        Ok(())
     }
 
     fn opaque(&self) -> Option<OpaquePointers<'static>> {

@@ -24,12 +24,16 @@ use crate::read::history_floor::HistoryFloor;
 use crate::write::locked_stack::LockedStack;
 use crate::write::session_history;
 use serde::Serialize;
-use state_core::backend::{ObjectName, StoredItem, StoredItemName};
+use state_core::backend::{LeftoverAction, ObjectName, StoredItem, StoredItemName};
 use state_core::head::Collection;
 use state_core::{ErrorKind, Head, Result, RevisionId, Timestamp, Writer};
+use std::time::Duration;
 
 /// Number of stored items that are deleted with one call.
 const CHUNK: usize = 64;
+
+/// The age from which a temporary file can be a leftover, also with a shorter grace period.
+const MIN_LEFTOVER_AGE: Duration = Duration::from_secs(60 * 60);
 
 /// The result of a collection, or of its preview.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -40,6 +44,9 @@ pub struct CollectionReport {
     pub dropped: Vec<RevisionId>,
     /// Revisions that were deleted by hand before, and whose stored objects this collection drops.
     pub forgotten: Vec<RevisionId>,
+    /// Number of key files that this collection drops, because an interrupted rotation left them or the recipients were
+    /// changed since.
+    pub unneeded_keys: usize,
     /// Number of remaining revisions.
     pub kept: usize,
     /// Number of remaining revisions that the retention doesn't keep. They remain because the journal can be cut only
@@ -52,12 +59,15 @@ pub struct CollectionReport {
     pub deleted: Amount,
     /// The dropped items that wait for the end of their grace period; none if no item waits.
     pub waiting: Option<PendingDeletion>,
+    /// Number and size of the temporary files of crashed processes that this collection deletes.
+    pub temporary: Amount,
 }
 
 impl CollectionReport {
     /// Whether there was nothing to drop or to delete.
     pub fn is_idle(&self) -> bool {
-        self.dropped.is_empty() && self.forgotten.is_empty() && self.deleted.files == 0
+        let deletes = self.deleted.files > 0 || self.temporary.files > 0;
+        self.dropped.is_empty() && self.forgotten.is_empty() && self.unneeded_keys == 0 && !deletes
     }
 }
 
@@ -118,7 +128,24 @@ pub(crate) async fn plan(stack: &StackContext, retention: &Retention) -> Result<
         Err(error) if error.kind() == ErrorKind::Denied => stack.now(),
         other => other?,
     };
-    Ok(Plan::new(stack, &survey, retention, &now).await?.report)
+    let mut report = Plan::new(stack, &survey, retention, &now).await?.report;
+    report.temporary = match leftovers(stack, retention, LeftoverAction::Count).await {
+        // The age of a file is measured with a new file, which a read-only client can't create.
+        Err(error) if error.kind() == ErrorKind::Denied => Amount::default(),
+        other => other?,
+    };
+    Ok(report)
+}
+
+/// Counts or deletes the temporary files of crashed processes.
+async fn leftovers(stack: &StackContext, retention: &Retention, action: LeftoverAction) -> Result<Amount> {
+    let store = stack.backend().collectable()?;
+    let min_age = retention.grace.max(MIN_LEFTOVER_AGE);
+    let found = store.leftovers(stack.lineage(), min_age, action).await?;
+    Ok(Amount {
+        files: found.files,
+        bytes: found.bytes,
+    })
 }
 
 /// Drops the revisions that the retention doesn't keep. Deletes the items that an earlier run dropped, if their grace
@@ -163,7 +190,9 @@ pub(crate) async fn collect(locked: &LockedStack, retention: &Retention) -> Resu
         locked.swap_head(&change).await?;
         delete(writer, &plan.at_once).await?;
     }
-    Ok(plan.report)
+    let mut report = plan.report;
+    report.temporary = leftovers(stack, retention, LeftoverAction::Delete).await?;
+    Ok(report)
 }
 
 /// The present time, from which grace periods are measured. A store with a clock gives this time, because the clocks of
@@ -257,12 +286,15 @@ impl Plan {
         let stored_items = store.stored_items(stack.lineage(), cut.start).await?;
         survey.add_forgotten(&mut cut, &stored_items);
         self.report.held_back = cut.held_back;
-        if cut.dropped.is_empty() && cut.forgotten.is_empty() {
+        // The same run deletes the items of the earlier drop first.
+        let is_new = |item: &&StoredItem| !self.earlier.contains(item);
+        let new: Vec<StoredItem> = stored_items.iter().filter(is_new).cloned().collect();
+        self.report.unneeded_keys = survey.unneeded_keys(&new);
+        if cut.dropped.is_empty() && cut.forgotten.is_empty() && self.report.unneeded_keys == 0 {
             return Ok(());
         }
-        let mut stored_items = survey.unused_after(stored_items, &cut);
-        // The same run deletes the items of the earlier drop first: counting them here would report them twice.
-        stored_items.retain(|item| !self.earlier.contains(item));
+        // Counting the items of the earlier drop here would report them twice.
+        let stored_items = survey.unused_after(new, &cut);
         self.report.dropped.clone_from(&cut.dropped);
         self.report.forgotten = cut.forgotten.iter().cloned().collect();
         self.report.kept -= cut.dropped.len();

@@ -4,6 +4,7 @@
 use crate::context::StackContext;
 use crate::gc::retention::{Retention, oldest_kept};
 use crate::keys::authenticate::{self, Authenticated, OpenedJournal, frame_object};
+use crate::keys::wrapped;
 use crate::objects::document::{RevisionDocument, RevisionRecord};
 use crate::objects::{history_index, history_page, snapshots};
 use crate::read::open::{self, Extent};
@@ -13,7 +14,7 @@ use state_core::backend::{ObjectName, StoredItem, StoredItemName};
 use state_core::head::Collection;
 use state_core::history::{History, HistoryPageRef};
 use state_core::journal::{Fence, FrameKind};
-use state_core::{Base, Digest, Head, Result, RevisionId, Serial, Slot, Timestamp, Writer};
+use state_core::{Base, Digest, Head, KeyId, Result, RevisionId, Serial, Slot, Timestamp, Writer};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -112,6 +113,11 @@ impl Survey {
         };
         let head = &survey.journal.head;
         let base = head.base().cloned();
+        // A base needs the snapshot with its content, which was stored before the base, for as long as it is used.
+        let kept = head
+            .bases()
+            .filter_map(|(_, base)| Some((base.start, base.content.as_ref()?.object(), None)));
+        survey.needed.extend(kept);
         let mut candidates = vec![survey.tip.floor.beginning.clone(), base];
         for frame in survey.journal.frames().each() {
             for reference in authenticate::rebases(stack.lineage(), frame)? {
@@ -134,6 +140,10 @@ impl Survey {
         // A record after the floor may name a base before the floor. A collection may have deleted the snapshot of such
         // a base.
         candidates.retain(|base| base.start >= floor);
+        let content = candidates
+            .iter()
+            .filter_map(|base| Some((base.start, base.content.as_ref()?.object(), None)));
+        survey.needed.extend(content);
         survey.bases = candidates.into_iter().map(|base| (base.start, base)).collect();
         Ok(survey)
     }
@@ -223,6 +233,7 @@ impl Survey {
         let reference = snapshots::store(writer, Arc::new(snapshot), cut.start).await?;
         Ok(Base {
             snapshot: Some(reference),
+            content: None,
             start: cut.start,
             chain: cut.chain,
         })
@@ -281,14 +292,35 @@ impl Survey {
                 // Frames with equal content share a snapshot: it stays as long as one remaining frame refers to it.
                 (*slot < cut.start || released.contains(name)) && !kept.contains(name)
             }
-            // Data keys stay: they may open a copy of the stack elsewhere. Unknown kinds of objects belong to other
-            // tools.
+            StoredItemName::Object(ObjectName::Key { number, id }) => self.is_unneeded_key(*number, *id),
+            // Unknown kinds of objects belong to other tools.
             StoredItemName::Object(_) => false,
         };
         let mut unused_after = stored_items;
         unused_after.retain(is_unused);
         unused_after.sort_by(|left, right| left.name.cmp(&right.name));
         unused_after
+    }
+
+    /// Whether a stored key file opens nothing: an interrupted rotation left it, or the recipients were changed since. Replaced
+    /// data keys stay, because earlier revisions and logs need them. No head that names the file can become current any
+    /// more: the lock holder replaced the head when it took the lock.
+    fn is_unneeded_key(&self, number: u64, id: KeyId) -> bool {
+        let head = &self.tip.head;
+        match &head.keys {
+            Some(keys) if head.key_id == Some(id) => !keys.files.contains(&number),
+            Some(_) => !wrapped::keys_of(head).contains(&id),
+            None => false,
+        }
+    }
+
+    /// Number of stored items that are key files which open nothing.
+    pub(super) fn unneeded_keys(&self, stored_items: &[StoredItem]) -> usize {
+        let is_unneeded = |item: &&StoredItem| match &item.name {
+            StoredItemName::Object(ObjectName::Key { number, id }) => self.is_unneeded_key(*number, *id),
+            _ => false,
+        };
+        stored_items.iter().filter(is_unneeded).count()
     }
 
     /// The pages from which a cut removes no revision.

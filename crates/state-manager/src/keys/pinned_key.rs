@@ -36,6 +36,10 @@ pub(crate) async fn require(
     let Some(pin) = trust::pin(stack.store(), stack.lineage()).await? else {
         return Ok(());
     };
+    // The stack is read like one that this client doesn't know, with a warning, and can't be written.
+    if pin.unreadable.is_some() {
+        return Ok(());
+    }
     if head.epoch > pin.epoch && !pin.epoch.leads_to(head.epoch) {
         let (was, is) = (pin.epoch, head.epoch);
         let reason = format!(

@@ -147,6 +147,7 @@ impl StackPosition<'_> {
             renaming_to: before
                 .renaming_to
                 .filter(|to| self.sealing.name.as_ref() != Some(to)),
+            unreadable: None,
         })
     }
 
@@ -193,7 +194,9 @@ impl StackPosition<'_> {
                 format!("the store was rolled back: {what} was {was} when this client last saw it, and is now {is}")
             })
         };
-        back("its serial", before.serial.get(), self.serial.get())
+        before
+            .refusal()
+            .or_else(|| back("its serial", before.serial.get(), self.serial.get()))
             .or_else(|| back("its epoch", before.epoch.get(), self.epoch.get()))
             .or_else(|| back("the end of its journal", before.next.get(), self.tail.next.get()))
             .or_else(|| self.older_head(before))

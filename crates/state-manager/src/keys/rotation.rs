@@ -104,18 +104,21 @@ async fn rotate(locked: &LockedStack, provider: &dyn KeyProvider, request: Rekey
     let files = wrapped::store(stack, writer, key.id(), &wrapped).await?;
     announce(locked, request.message).await?;
     // The queue is ended first: a frame tagged with the old key must not follow the head swap.
-    let tail = locked.end_queue().await?;
+    let tail = locked.end_queue().await?.tail;
     // A base can start only at the beginning of a segment of the journal, so the writer starts a new segment for it.
     let after = writer.rotate(tail, stack.nonce()).await?;
     let snapshot = resealed(stack, &locked.state(), locked.seal.shared_key(), &key, policy).await?;
     let snapshot = Arc::new(snapshot);
     let base = Base {
         snapshot: Some(snapshots::store(writer, Arc::clone(&snapshot), tail.next).await?),
+        content: None,
         start: tail.next,
         chain: tail.chain,
     };
     let paging = locked.history.begin().await;
-    let history = paging.up_to(stack, writer, base.start, &locked.state()).await?;
+    let history = paging
+        .up_to(stack, writer, base.start, &locked.state(), None)
+        .await?;
     let mut keys = locked
         .head
         .successor(&*key, after.next, files, &wrapped.recipients);

@@ -95,7 +95,10 @@ impl SessionSealer {
                 for entry in &mut entries {
                     let sealed = key.seal_entry(policy, entry)?;
                     if sealed != **entry {
-                        *entry = Arc::new(sealed);
+                        match Arc::get_mut(entry) {
+                            Some(own) => *own = sealed,
+                            None => *entry = Arc::new(sealed),
+                        }
                     }
                 }
                 let sealed = key.seal_snapshot(policy, &snapshot)?;

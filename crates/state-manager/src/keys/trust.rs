@@ -303,6 +303,8 @@ async fn change_pin(
         return;
     };
     while let Ok(before) = known_stacks.seen(lineage).await
+        // Only the user decides about a pin that can't be read.
+        && before.as_ref().is_none_or(|before| before.unreadable.is_none())
         && let Some(now) = change(before.as_ref())
     {
         if known_stacks.replace(lineage, before.as_ref(), Some(&now)).await {

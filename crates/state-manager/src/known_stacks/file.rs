@@ -124,7 +124,7 @@ impl FileKnownStacks {
 impl KnownStacks for FileKnownStacks {
     async fn seen(&self, lineage: Lineage) -> Result<Option<StackPin>> {
         let folders = self.folders.clone();
-        read_in_background(move || latest_pin(&folders, lineage)).await
+        read_in_background(move || Ok(latest_pin(&folders, lineage))).await
     }
 
     async fn replace(&self, lineage: Lineage, before: Option<&StackPin>, now: Option<&StackPin>) -> bool {
@@ -132,8 +132,7 @@ impl KnownStacks for FileKnownStacks {
         let (before, folders) = (before.cloned(), self.folders.clone());
         self.write(move |temporary| {
             let _locks = lock_all(&folders)?;
-            // A pin that can't be read any more isn't the one that the caller read.
-            if latest_pin(&folders, lineage).ok().as_ref() != Some(&before) {
+            if latest_pin(&folders, lineage) != before {
                 return Ok(false);
             }
             for folder in &folders {
@@ -216,24 +215,36 @@ async fn read_in_background<T: Send + 'static>(
 }
 
 /// The latest pin of a stack in any of the folders: this client may have pinned a later position under another spelling
-/// of the store. The end of the journal never decreases, so the pin with the later end is the newer one.
-fn latest_pin(folders: &[PathBuf], lineage: Lineage) -> Result<Option<StackPin>> {
+/// of the store. The end of the journal never decreases, so the pin with the later end is the newer one. A pin that can't be read
+/// may be the latest one.
+fn latest_pin(folders: &[PathBuf], lineage: Lineage) -> Option<StackPin> {
     let mut latest: Option<StackPin> = None;
     for folder in folders {
         let path = FileKnownStacks::of_stack(folder, lineage);
-        let pin: Option<StackPin> = read_parsed(&path, |bytes| serde_json::from_slice(bytes).ok())?;
+        // A list would be read as a pin without content.
+        let parse = |bytes: &[u8]| {
+            let object: serde_json::Map<_, _> = serde_json::from_slice(bytes).ok()?;
+            serde_json::from_value(object.into()).ok()
+        };
+        let pin: Option<StackPin> = match read_parsed(&path, parse) {
+            Ok(pin) => pin,
+            Err(reason) => {
+                return Some(StackPin::unreadable(format!("{}: {reason}", path.display())));
+            }
+        };
         if position(&pin) > position(&latest) {
             latest = pin;
         }
     }
-    Ok(latest)
+    latest
 }
 
 /// The stack that has a name in the first folder that contains the name.
 fn named_in(folders: &[PathBuf], name: &StackName) -> Result<Option<Lineage>> {
     let parse = |bytes: &[u8]| std::str::from_utf8(bytes).ok()?.trim().parse().ok();
     for folder in folders {
-        let lineage = read_parsed(&FileKnownStacks::of_name(folder, name), parse)?;
+        let path = FileKnownStacks::of_name(folder, name);
+        let lineage = read_parsed(&path, parse).map_err(|reason| unreadable(&path, &reason))?;
         if lineage.is_some() {
             return Ok(lineage);
         }
@@ -250,14 +261,18 @@ fn position(pin: &Option<StackPin>) -> Option<impl PartialOrd + use<>> {
     })
 }
 
-fn read_parsed<T>(path: &Path, parse: impl FnOnce(&[u8]) -> Option<T>) -> Result<Option<T>> {
+/// The parsed content of a file; none if it doesn't exist. The error is the reason why it can't be read.
+fn read_parsed<T>(
+    path: &Path,
+    parse: impl FnOnce(&[u8]) -> Option<T>,
+) -> std::result::Result<Option<T>, String> {
     match read(path) {
         Ok(None) => Ok(None),
         Ok(Some(bytes)) => match parse(&bytes) {
             Some(value) => Ok(Some(value)),
-            None => Err(unreadable(path, "it is damaged")),
+            None => Err("the file is damaged".to_owned()),
         },
-        Err(source) => Err(unreadable(path, &source.to_string())),
+        Err(source) => Err(source.to_string()),
     }
 }
 
@@ -324,7 +339,7 @@ fn read(path: &Path) -> std::io::Result<Option<Vec<u8>>> {
     }
 }
 
-/// Writes a new file and renames it, so that a reader never sees a half-written file.
+/// Writes a new file and renames it, so that a reader never sees a half-written file, also after a power failure.
 fn replace(path: &Path, temporary: &str, bytes: &[u8]) -> std::io::Result<()> {
     let folder = path.parent().unwrap_or(Path::new("."));
     DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
@@ -336,7 +351,10 @@ fn replace(path: &Path, temporary: &str, bytes: &[u8]) -> std::io::Result<()> {
         .open(&temporary)?;
     let written = file
         .write_all(bytes)
-        .and_then(|()| std::fs::rename(&temporary, path));
+        // Without this, the renamed file may be empty after a power failure.
+        .and_then(|()| file.sync_all())
+        .and_then(|()| std::fs::rename(&temporary, path))
+        .and_then(|()| File::open(folder)?.sync_all());
     if written.is_err() {
         let _ = std::fs::remove_file(&temporary).ok();
     }
@@ -344,8 +362,8 @@ fn replace(path: &Path, temporary: &str, bytes: &[u8]) -> std::io::Result<()> {
 }
 
 fn unreadable(path: &Path, reason: &str) -> Error {
-    // An unreadable pin is an error, not an empty memory: otherwise damaging the file would disable the check.
-    let reason = format!("the pin of the stack can't be read: {reason}; remove the file to forget the stack");
+    // Not an empty memory: otherwise damaging the file would disable the check.
+    let reason = format!("the remembered name can't be read: {reason}; remove the file to forget the name");
     Error::invalid(path.display().to_string(), reason)
 }
 
@@ -426,7 +444,7 @@ mod tests {
             for [first, second] in [[&earlier, &later], [&later, &earlier]] {
                 write_to(&folders[0], first);
                 write_to(&folders[1], second);
-                assert_eq!(latest_pin(&folders, lineage).unwrap().as_ref(), Some(&later));
+                assert_eq!(latest_pin(&folders, lineage).as_ref(), Some(&later));
             }
         }
     }

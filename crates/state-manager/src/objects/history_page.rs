@@ -23,8 +23,7 @@ impl Default for PageLimits {
         Self {
             revisions: 2048,
             length: 4 << 20,
-            // Each head swap that stores documents merges small pages (`is_merged` in `session_history`). At most 12 pages,
-            // log2(`revisions`) + 1, then aren't full.
+            // Of the pages that a head names, at most two aren't full (`is_merged` in `session_history`).
             most_in_head: 16,
         }
     }

@@ -20,6 +20,9 @@ const MAX_LENGTH: u64 = 4 << 30;
 /// Maximum size of an encoded entry in bytes.
 const MAX_ENTRY: usize = 32 << 20;
 
+/// Number of bytes that are reserved for the compressed form of each entry: most entries need fewer.
+const RESERVED: usize = 512;
+
 /// Number of bytes that are decompressed at once: large enough for the digest to be computed at full speed, and small
 /// enough for the cache of a processor.
 const BLOCK: usize = 256 << 10;
@@ -39,8 +42,11 @@ pub(crate) struct PackedSnapshot {
 /// # Errors
 /// `Integrity` with one violation for each entry that is too large.
 pub(crate) fn pack(snapshot: &Snapshot, slot: Slot) -> Result<PackedSnapshot> {
+    // A buffer that grows is copied, and an allocator may keep the memory of the copies. Reserved memory that nothing
+    // writes to costs nothing.
+    let reserved = Vec::with_capacity(snapshot.entries.len().saturating_mul(RESERVED));
     let mut packer = Packer {
-        packed: zstd::Encoder::new(Vec::new(), LEVEL).map_err(not_packed)?,
+        packed: zstd::Encoder::new(reserved, LEVEL).map_err(not_packed)?,
         digester: Digester::default(),
         length: 0,
     };
@@ -124,10 +130,11 @@ pub(crate) fn unpack(
         threads
     };
     let mut blocks = Blocks::new(object, packed, reference)?;
-    let decoded = codec::decode_stored(object, threads, || blocks.next());
+    let decoded = codec::decode_stored(object, threads, |block| blocks.next(block));
     // The lines are verified only at the end of the content: until then any of them may be damaged or forged. So an
     // error in the content counts before an error in a line.
-    while blocks.next()?.is_some() {}
+    let mut block = Vec::new();
+    while blocks.next(&mut block)? {}
     blocks.check()?;
     if decoded.is_ok() {
         return decoded;
@@ -135,7 +142,7 @@ pub(crate) fn unpack(
     // The digest matches, so these are the bytes that were written, but in another layout, or they aren't a snapshot.
     // Decoding them as a whole accepts any layout, and reports what is wrong.
     let (mut blocks, mut whole) = (Blocks::new(object, packed, reference)?, Vec::new());
-    while let Some(block) = blocks.next()? {
+    while blocks.next(&mut block)? {
         whole.extend_from_slice(&block);
     }
     blocks.check()?;
@@ -169,24 +176,25 @@ impl<'p> Blocks<'p> {
         })
     }
 
-    /// Returns the next block; `None` at the end of the content.
-    fn next(&mut self) -> Result<Option<Vec<u8>>> {
-        let mut block = std::mem::take(&mut self.rest);
+    /// Replaces the content of `block` by the next block; returns false at the end of the content.
+    fn next(&mut self, block: &mut Vec<u8>) -> Result<bool> {
+        block.clear();
+        block.append(&mut self.rest);
         loop {
             let start = block.len();
             let mut next = self.content.by_ref().take(BLOCK as u64);
-            let count = next
-                .read_to_end(&mut block)
-                .map_err(|_| not_unpacked(self.object))?;
+            let count = next.read_to_end(block).map_err(|_| not_unpacked(self.object))?;
             if count == 0 {
-                return Ok((!block.is_empty()).then_some(block));
+                return Ok(!block.is_empty());
             }
             let read = &block[start..];
             self.digester.add(read);
             self.length += read.len() as u64;
             if let Some(newline) = read.iter().rposition(|byte| *byte == b'\n') {
-                self.rest = block.split_off(start + newline + 1);
-                return Ok(Some(block));
+                let end = start + newline + 1;
+                self.rest.extend_from_slice(&block[end..]);
+                block.truncate(end);
+                return Ok(true);
             }
         }
     }

@@ -1,12 +1,13 @@
 //! Revisions of a stack: their list, the records that made them, and their content.
 
 use crate::context::StackContext;
-use crate::keys::authenticate::{self, Authenticated, HistoryPages};
+use crate::keys::authenticate::{self, Authenticated, HistoryPages, ReadSnapshots};
 use crate::objects::document::{Revision, RevisionDocument, RevisionRecord};
 use crate::read::history_floor::{ATTEMPTS, HistoryFloor, whole_journal};
-use crate::read::replay::{self, ReplayResult};
+use crate::read::latest_page::{self, LatestPage};
+use crate::read::replay;
 use crate::read::stored;
-use crate::read::tip::Tip;
+use crate::read::tip::{EarlierRevision, Tip};
 use state_core::history::{HistoryPageRef, page_of};
 use state_core::{Base, Error, Frame, Head, Result, RevisionId, Serial, Snapshot, State};
 use std::sync::Arc;
@@ -27,6 +28,10 @@ pub struct Revisions {
     unread: Vec<Part>,
     /// Only revisions before this one are returned.
     before: Option<RevisionId>,
+    /// Only revisions up to this serial are returned.
+    up_to: Option<Serial>,
+    /// A page that was read with the tip.
+    latest: Option<Arc<LatestPage>>,
 }
 
 /// A part of the history that is read at once.
@@ -41,6 +46,30 @@ enum Part {
     Journal(Serial),
 }
 
+impl Part {
+    /// The error with the serials of the revisions that this part lists.
+    fn named_in(&self, error: Error) -> Error {
+        let listed = match self {
+            Self::Page(page) => {
+                let last = page.first.get().saturating_add(page.revisions.saturating_sub(1));
+                format!("{} to {last}", page.first)
+            }
+            Self::Index(first) | Self::Journal(first) => format!("from {first} on"),
+        };
+        match error {
+            Error::Corrupt {
+                object,
+                offset,
+                reason,
+            } => {
+                let reason = format!("{reason} (it lists the revisions with the serials {listed})");
+                Error::corrupt(object, offset, reason)
+            }
+            other => other,
+        }
+    }
+}
+
 impl Revisions {
     /// The revisions on the pages of the history and in the live journal, without deleted and collected ones.
     pub(crate) fn of(stack: &StackContext, tip: &Tip) -> Self {
@@ -53,6 +82,8 @@ impl Revisions {
             read: Vec::new(),
             unread: Vec::new(),
             before: None,
+            up_to: None,
+            latest: tip.latest_page.clone(),
         };
         revisions.list_pages();
         revisions.take(tip.revisions().to_vec());
@@ -62,6 +93,15 @@ impl Revisions {
     /// Restricts the list to the revisions that are older than this one.
     pub(crate) fn before(mut self, revision: &RevisionId) -> Self {
         self.before = Some(revision.clone());
+        self.list_pages();
+        let read = std::mem::take(&mut self.read);
+        self.take(read);
+        self
+    }
+
+    /// Restricts the list to the revisions up to this serial.
+    pub(crate) fn up_to(mut self, serial: Serial) -> Self {
+        self.up_to = Some(serial);
         self.list_pages();
         let read = std::mem::take(&mut self.read);
         self.take(read);
@@ -82,6 +122,28 @@ impl Revisions {
         Ok(document.map(|document| document.into_value().into_revision(current.as_ref())))
     }
 
+    /// As [`Self::next`], but reads the revisions of a damaged page from the journal.
+    ///
+    /// # Errors
+    /// `Corrupt` when both are damaged, with the serials that can't be listed. The next call continues with older revisions.
+    ///
+    /// # Cancellation
+    /// Dropping the future skips no revision.
+    pub async fn next_readable(&mut self) -> Result<Option<Revision>> {
+        let current = self.current().cloned();
+        let document = self.next_readable_document().await?;
+        Ok(document.map(|document| document.into_value().into_revision(current.as_ref())))
+    }
+
+    /// As [`Self::next_readable`], but returns the document.
+    pub(crate) async fn next_readable_document(&mut self) -> Result<Option<Authenticated<RevisionDocument>>> {
+        match self.next_document().await {
+            // The page is authenticated by the head, and the frames by the chain: either is proof enough of its revisions.
+            Err(damaged @ Error::Corrupt { .. }) => self.next_document().await.map_err(|_| damaged),
+            read => read,
+        }
+    }
+
     /// As [`Self::next`], but returns the document.
     pub(crate) async fn next_document(&mut self) -> Result<Option<Authenticated<RevisionDocument>>> {
         let mut attempt = 1;
@@ -95,9 +157,11 @@ impl Revisions {
             };
             let read = match part {
                 Part::Index(_) => self.read_index().await.map(|()| None),
-                Part::Page(page) => authenticate::page(&self.stack, &self.pages, &page)
-                    .await
-                    .map(Some),
+                Part::Page(page) => {
+                    latest_page::read(&self.stack, &self.pages, &page, self.latest.as_deref())
+                        .await
+                        .map(Some)
+                }
                 Part::Journal(first) => {
                     let read = from_journal(&self.stack, &self.head, &self.pages, first).await;
                     read.map(Some)
@@ -120,7 +184,7 @@ impl Revisions {
                         }
                         Part::Journal(_) => {}
                     }
-                    return Err(error);
+                    return Err(part.named_in(error));
                 }
             }
         }
@@ -152,10 +216,11 @@ impl Revisions {
 
     /// Those of `pages` that have revisions that were not returned yet.
     fn parts(&self, pages: &[HistoryPageRef]) -> Vec<Part> {
-        let before = self.before.as_ref().map(RevisionId::serial);
+        let limits = [self.before.as_ref().map(RevisionId::serial), self.up_to];
+        let last = limits.into_iter().flatten().min();
         let pages = pages
             .iter()
-            .filter(|page| before.is_none_or(|before| page.first <= before));
+            .filter(|page| last.is_none_or(|last| page.first <= last));
         pages.copied().map(Part::Page).collect()
     }
 
@@ -171,7 +236,8 @@ impl Revisions {
         documents.retain(|document| {
             let id = &document.revision;
             let is_gone = self.state.is_forgotten(id) || self.floor.hides(id.serial());
-            !is_gone && self.before.as_ref().is_none_or(|before| id < before)
+            let is_later = self.up_to.is_some_and(|last| id.serial() > last);
+            !is_gone && !is_later && self.before.as_ref().is_none_or(|before| id < before)
         });
         self.read = documents;
     }
@@ -249,6 +315,40 @@ pub(crate) async fn document(
     tip: &Tip,
     revision: &RevisionId,
 ) -> Result<Authenticated<RevisionDocument>> {
+    Ok(find(stack, tip, revision).await?.document)
+}
+
+/// A revision that was looked up.
+struct RevisionLookup {
+    document: Authenticated<RevisionDocument>,
+    /// The checkpoint right after the frame of the revision, if a document that was read names one. Its state is that of
+    /// the revision, so no frame needs to be replayed.
+    checkpoint: Option<Authenticated<Base>>,
+}
+
+impl RevisionLookup {
+    /// `documents` were read with that of the revision.
+    fn new(
+        document: Authenticated<RevisionDocument>,
+        documents: &[Authenticated<RevisionDocument>],
+        tip: &Tip,
+    ) -> Self {
+        let bases = documents
+            .iter()
+            .chain(tip.revisions())
+            .filter_map(|later| later.base());
+        let checkpoint = bases.chain([tip.head.base()]).find(|base| {
+            base.snapshot.is_some() && (base.start, base.chain) == (document.slot.next(), document.chain)
+        });
+        Self {
+            checkpoint: checkpoint.map(Authenticated::cloned),
+            document,
+        }
+    }
+}
+
+/// As [`document`], with the checkpoint after the revision.
+async fn find(stack: &StackContext, tip: &Tip, revision: &RevisionId) -> Result<RevisionLookup> {
     let object = || format!("revision {revision} of {}", stack.object());
     if tip.floor.hides(revision.serial()) {
         return Err(tip.floor.collected(object()));
@@ -258,7 +358,7 @@ pub(crate) async fn document(
     }
     let mut live = tip.revisions().iter();
     if let Some(document) = live.find(|live| live.revision == *revision) {
-        return Ok(document.clone());
+        return Ok(RevisionLookup::new(document.clone(), &[], tip));
     }
     let mut pages = authenticate::latest_pages(&tip.head);
     let mut failed = None;
@@ -272,7 +372,10 @@ pub(crate) async fn document(
     }
     let (first, read) = match (failed, page_of(pages.as_slice(), revision)) {
         (Some((first, error)), _) => (first, Err(error)),
-        (None, Some(page)) => (page.first, authenticate::page(stack, &pages, page).await),
+        (None, Some(page)) => {
+            let latest = tip.latest_page.as_deref();
+            (page.first, latest_page::read(stack, &pages, page, latest).await)
+        }
         (None, None) => return Err(Error::not_found(object())),
     };
     let documents = match read {
@@ -282,16 +385,16 @@ pub(crate) async fn document(
         }
         read => read?,
     };
-    let mut documents = documents.into_iter();
-    let document = documents.find(|document| document.revision == *revision);
-    document.ok_or_else(|| Error::not_found(object()))
+    let document = documents.iter().find(|document| document.revision == *revision);
+    let document = document.ok_or_else(|| Error::not_found(object()))?;
+    Ok(RevisionLookup::new(document.clone(), &documents, tip))
 }
 
 /// The content of a revision.
 pub(crate) async fn snapshot(stack: &StackContext, tip: &Tip, revision: &RevisionId) -> Result<Snapshot> {
-    let document = document(stack, tip, revision).await?;
-    let base = tip.floor.base_of(&document);
-    match (&document.made, base) {
+    let lookup = find(stack, tip, revision).await?;
+    let document = &lookup.document;
+    match (&document.made, tip.floor.base_of(document)) {
         (RevisionRecord::UpdateEnd(mark), Some(base)) => {
             let unchanged = tip.replayed.ends_with_mark && tip.replayed.state.update().is_none();
             // Shortcut: if the tip is the revision itself, its state needs no second replay.
@@ -299,15 +402,15 @@ pub(crate) async fn snapshot(stack: &StackContext, tip: &Tip, revision: &Revisio
             let state = if unchanged && tip.replayed.state.current() == Some(revision) {
                 &tip.replayed.state
             } else {
-                earlier = state_at(stack, tip, &document, &base).await?.state;
-                &earlier
+                earlier = state_at(stack, tip, &lookup, &base).await?;
+                &earlier.replayed.state
             };
             let mut snapshot = state.snapshot(stack.name().to_string(), replay::moment(mark).clone());
             snapshot.serial = Some(mark.serial);
             Ok(snapshot)
         }
         _ => {
-            let snapshot = authenticate::detached(stack, &document).await?;
+            let snapshot = authenticate::detached(stack, document).await?;
             let mut snapshot = snapshot.into_value();
             snapshot.serial = Some(document.revision.serial());
             Ok(snapshot)
@@ -332,19 +435,45 @@ pub(crate) async fn at_marks<T>(
     Err(not_reached(stack, &document.revision))
 }
 
-/// The state at a revision: replayed from a base before it up to its frame.
+/// The state at a revision: that of the checkpoint after it, or replayed from a base before it up to its frame. The tip
+/// keeps it.
 async fn state_at(
     stack: &StackContext,
     tip: &Tip,
-    document: &Authenticated<RevisionDocument>,
+    lookup: &RevisionLookup,
     base: &Authenticated<Base>,
-) -> Result<ReplayResult> {
-    let frames = frames_until(stack, tip, base, document).await?;
-    let replayed = replay::from_base(stack, base.by_ref(), frames.all(), tip.loaded()).await?;
-    if replayed.state.current() == Some(&document.revision) {
-        return Ok(replayed);
+) -> Result<Arc<EarlierRevision>> {
+    let document = &lookup.document;
+    if let Some(earlier) = tip.earlier(&document.revision) {
+        return Ok(earlier);
     }
-    Err(not_reached(stack, &document.revision))
+    let known = ReadSnapshots::in_use(stack);
+    let mut replayed = None;
+    if let Some(checkpoint) = &lookup.checkpoint {
+        // An error isn't returned: the checkpoint may be damaged, or collected because only a deleted revision needed it.
+        // The frames still lead to the revision.
+        let stored = replay::at_base(stack, checkpoint.by_ref(), &known).await.ok();
+        replayed = stored.filter(|stored| is_at(&stored.state, document));
+    }
+    let replayed = match replayed {
+        Some(replayed) => replayed,
+        None => {
+            let frames = frames_until(stack, tip, base, document).await?;
+            replay::from_base(stack, base.by_ref(), frames.all(), &known).await?
+        }
+    };
+    if !is_at(&replayed.state, document) {
+        return Err(not_reached(stack, &document.revision));
+    }
+    let revision = document.revision.clone();
+    let earlier = Arc::new(EarlierRevision { revision, replayed });
+    tip.keep_earlier(&earlier);
+    Ok(earlier)
+}
+
+/// Whether this is the state right after the update that made a revision.
+fn is_at(state: &State, document: &RevisionDocument) -> bool {
+    state.current() == Some(&document.revision) && state.update().is_none()
 }
 
 /// The frames from a base on up to the frame that made a revision.

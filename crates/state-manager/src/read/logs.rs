@@ -89,16 +89,19 @@ pub struct Logs {
     unopened: BTreeSet<String>,
     /// The updates whose logs are missing.
     missing: Vec<Serial>,
+    /// Why some updates aren't known; none if all are.
+    damaged: Option<Error>,
 }
 
 impl Logs {
     pub(super) async fn of(stack: &StackContext, tip: &Tip, query: &LogQuery) -> Result<Self> {
         let parsed = ParsedQuery::new(query)?;
         let keys = wrapped::keys_of(&tip.head);
-        let unread = logged(Revisions::of(stack, tip), query.update).await?;
+        let LoggedUpdates { updates, damaged } = logged(Revisions::of(stack, tip), query.update).await?;
         Ok(Self {
             stack: stack.clone(),
-            unread,
+            unread: updates,
+            damaged,
             parsed,
             keys,
             crypters: BTreeMap::new(),
@@ -127,13 +130,13 @@ impl Logs {
     ///
     /// # Errors
     /// `Corrupt` when the log is damaged or isn't the one that the revision names. The next call continues with the
-    /// next log.
+    /// next log. After the last one, `Corrupt` when a part of the history is damaged, so that not all updates are known.
     ///
     /// # Cancellation
     /// Dropping the future may skip an update.
     pub async fn next(&mut self) -> Result<Option<Vec<StoredLine>>> {
         let Some(LoggedUpdate { update, log, end }) = self.unread.pop() else {
-            return Ok(None);
+            return self.damaged.take().map_or(Ok(None), Err);
         };
         let mut lines = match authenticate::log(&self.stack, update, log).await? {
             Some(lines) => lines.into_value(),
@@ -189,38 +192,50 @@ struct LoggedUpdate {
     end: Timestamp,
 }
 
-/// The updates with a log, newest first; only the one with this serial, if a serial is given.
-async fn logged(mut revisions: Revisions, only: Option<Serial>) -> Result<Vec<LoggedUpdate>> {
-    let mut logged = Vec::new();
-    let mut failed = false;
+/// The updates with a log, as far as the history is intact.
+struct LoggedUpdates {
+    /// The updates, with the newest one first.
+    updates: Vec<LoggedUpdate>,
+    /// The first error about a part of the history that is lost.
+    damaged: Option<Error>,
+}
+
+/// The updates with a log; only the one with this serial, if a serial is given.
+async fn logged(mut revisions: Revisions, only: Option<Serial>) -> Result<LoggedUpdates> {
+    let mut updates = Vec::new();
+    let mut damaged = None;
     loop {
-        let document = match revisions.next_document().await {
+        let document = match revisions.next_readable_document().await {
             Ok(Some(document)) => document,
-            Ok(None) => return Ok(logged),
-            // After a damaged page, the next call reads its revisions from the journal.
-            Err(_) if !failed => {
-                failed = true;
+            Ok(None) => break,
+            Err(error @ Error::Corrupt { .. }) => {
+                damaged.get_or_insert(error);
                 continue;
             }
             Err(error) => return Err(error),
         };
-        failed = false;
         let serial = document.revision.serial();
         if only.is_some_and(|only| serial < only) {
-            return Ok(logged);
+            break;
         }
         if let RevisionRecord::UpdateEnd(mark) = &document.made
             && let Some(log) = document.log()
             && only.is_none_or(|only| only == serial)
         {
             let end = mark.update.end.as_ref().unwrap_or(&mark.update.start).clone();
-            logged.push(LoggedUpdate {
+            updates.push(LoggedUpdate {
                 update: serial,
                 log,
                 end,
             });
         }
     }
+    // The wanted update was found, so the lost part doesn't matter.
+    let is_complete = only.is_some() && !updates.is_empty();
+    Ok(LoggedUpdates {
+        updates,
+        damaged: damaged.filter(|_| !is_complete),
+    })
 }
 
 /// A line that reports a missing log. If a writer crashes after it ended an update and before it stored the log, the

@@ -16,6 +16,7 @@ use crate::context::{StackContext, StoreContext};
 use crate::keys::authenticate::{self, Authenticated, OpenedHead, UncheckedHead, UncheckedName};
 use crate::keys::trust;
 use crate::known_stacks::StackPin;
+use crate::read::latest_page::LatestPage;
 use crate::read::name_memory::{self, Believed};
 use crate::read::names::Pointer;
 use crate::read::stored::UncheckedJournal;
@@ -76,9 +77,10 @@ pub(crate) struct FoundStack {
     pub(crate) head: Option<(Authenticated<Head>, Duration)>,
 }
 
-/// Looks a stack up and opens it. For a caller that `locks` it afterwards, also reads what the lock needs.
-pub(crate) async fn view(store: &StoreContext, wanted: Wanted<'_>, locks: bool) -> Result<Lookup<View>> {
-    remembering(store, find_view(store, wanted, locks).await).await
+/// Looks a stack up and opens it. For a caller that `restores` an earlier revision next, also reads the lease, which the
+/// lock needs, and the latest page of the history.
+pub(crate) async fn view(store: &StoreContext, wanted: Wanted<'_>, restores: bool) -> Result<Lookup<View>> {
+    remembering(store, find_view(store, wanted, restores).await).await
 }
 
 /// Remembers the keys that a lookup opened before it failed.
@@ -91,8 +93,8 @@ async fn remembering<T>(store: &StoreContext, found: Result<T>) -> Result<T> {
     found
 }
 
-async fn find_view(store: &StoreContext, wanted: Wanted<'_>, locks: bool) -> Result<Lookup<View>> {
-    let pointer = match Box::pin(view_at_once(store, wanted, locks)).await {
+async fn find_view(store: &StoreContext, wanted: Wanted<'_>, restores: bool) -> Result<Lookup<View>> {
+    let pointer = match Box::pin(view_at_once(store, wanted, restores)).await {
         Ok(AtOnce::Found(view)) => return Ok(Lookup::Found(view)),
         Err(error) if is_final(&error) => return Err(error),
         Ok(AtOnce::NoPointer) => Pointer::Missing,
@@ -166,12 +168,12 @@ impl FetchedHead {
 }
 
 /// As [`view()`], for a stack whose pointer and head agree. After most errors, the general way decides.
-async fn view_at_once(store: &StoreContext, wanted: Wanted<'_>, locks: bool) -> Result<AtOnce<View>> {
+async fn view_at_once(store: &StoreContext, wanted: Wanted<'_>, restores: bool) -> Result<AtOnce<View>> {
     let fetch = async |lineage| {
         let fetched = FetchedHead::read(store, lineage).await?;
         let journal = UncheckedJournal::of(store, &fetched.head);
         let lease = async {
-            if locks {
+            if restores {
                 store.backend().prepare_acquire(lineage).await;
             }
         };
@@ -190,7 +192,16 @@ async fn view_at_once(store: &StoreContext, wanted: Wanted<'_>, locks: bool) -> 
     if !accepts(&stack, wanted, pointer, &journal.opened_head()).await? {
         return Ok(AtOnce::Undecided);
     }
-    let (tip, standing) = open::accept(&stack, &journal, pin.as_deref()).await?;
+    // The replay may wait for the snapshots to which the frames reset the state, so the page is read at the same time.
+    let page = async {
+        match restores {
+            true => LatestPage::of(&stack, &journal.head).await,
+            false => None,
+        }
+    };
+    let (accepted, page) = join(Box::pin(open::accept(&stack, &journal, pin.as_deref())), page).await;
+    let (mut tip, standing) = accepted?;
+    tip.latest_page = page.map(Arc::new);
     Ok(AtOnce::Found(View::new(stack, Arc::new(tip), standing, read_at)))
 }
 

@@ -181,8 +181,20 @@ pub(crate) async fn require_unused(
         };
         let has = |name: &StackName| now.as_ref().is_some_and(|now| now.folded() == name.folded());
         let takes_name = has(name);
-        if has(&other) && leads_to(store, &other, lineage).await? {
-            return Ok(false);
+        if has(&other) {
+            match leads_to(store, &other, lineage).await {
+                // A damaged pointer proves nothing, and a head that the stack's key authenticates proves its name.
+                Err(error) if error.kind() == ErrorKind::Corrupt => {
+                    if keeps_name(store, &other, lineage).await {
+                        return Ok(false);
+                    }
+                }
+                leads => {
+                    if leads? {
+                        return Ok(false);
+                    }
+                }
+            }
         }
         let pin = known_stacks.seen(lineage).await?;
         if takes_name || pin.is_some_and(|pin| pin.is_sealed()) {
@@ -194,6 +206,20 @@ pub(crate) async fn require_unused(
     checks
         .try_fold(false, |any, one| async move { Ok(any || one) })
         .await
+}
+
+/// Whether a stack of which this client knows the key still has this name, as its head says.
+async fn keeps_name(store: &StoreContext, name: &StackName, lineage: Lineage) -> bool {
+    let stack = store.stack(name.clone(), lineage).without_expectations();
+    let Ok((tip, standing)) = open::tip(&stack).await else {
+        return false;
+    };
+    let pin = match store.known_stacks() {
+        Some(known_stacks) => known_stacks.seen(lineage).await.ok().flatten(),
+        None => None,
+    };
+    let is_proven = standing.regression.is_none() && proven(tip.head.proof(), pin.as_ref()).is_some();
+    is_proven && !tip.head.removed && tip.head.name.folded() == name.folded()
 }
 
 /// Whether the pointer of a name leads to this stack. The pointer isn't authenticated: a lookup by this name does that.

@@ -260,7 +260,8 @@ fn accepted(found: &PresentStack, fresh: Option<StackPin>, before: Option<&Stack
         },
         false => StackPin::unopened(key),
     };
-    let mut now = fresh.or_else(|| found.key.filter(|_| was.key.is_some()).map(unopened));
+    let was_sealed = was.key.is_some() || was.unreadable.is_some();
+    let mut now = fresh.or_else(|| found.key.filter(|_| was_sealed).map(unopened));
     let outputs = match (found.outputs_key, found.outputs_serial) {
         (Some(key), Some(serial)) => Some(OutputsPin::new(key, serial)),
         (Some(key), None) => was.outputs.map(|_| OutputsPin::new(key, Serial::ZERO)),

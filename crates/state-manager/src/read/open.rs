@@ -176,6 +176,40 @@ pub(crate) async fn under_lock(stack: &StackContext, journal: &OpenedJournal) ->
     }
 }
 
+/// Refuses a stack that was rolled back, for a caller that is about to take its lock. The stack is read only if the head is
+/// older than the one that this client knows; every other rollback is found under the lock.
+///
+/// # Errors
+/// `Distrusted` if the stack was rolled back; any error of reading the stack.
+pub(crate) async fn refuse_older_head(stack: &StackContext, head: &Head) -> Result<()> {
+    let mut attempts = PinnedRead::begin(stack.store(), stack.lineage()).await?;
+    if !attempts.pin().is_some_and(|pin| is_older(head, pin)) {
+        return Ok(());
+    }
+    // Another process of this client may have pinned a later position since the head was read: it is read again, after the pin.
+    loop {
+        let opened = Box::pin(current_tip(stack, attempts.pin())).await;
+        if !attempts.must_repeat(stack.store(), &opened).await? {
+            return opened;
+        }
+    }
+}
+
+/// Whether a head precedes the pinned position, or the pin refuses every position.
+fn is_older(head: &Head, pin: &StackPin) -> bool {
+    let is_before = head.epoch < pin.epoch || head.watermark.map(|end| end.slot) < pin.closed;
+    is_before || pin.refusal().is_some()
+}
+
+async fn current_tip(stack: &StackContext, pin: Option<&StackPin>) -> Result<()> {
+    let (journal, tip) = Box::pin(journal_and_tip(stack)).await?;
+    let end = StateEnd::of(&tip.replayed.state);
+    match advance(stack, &journal, Some(&end), Some(&tip), pin).await? {
+        None => Ok(()),
+        Some(regression) => Err(trust::distrusted(stack, regression)),
+    }
+}
+
 /// Reads the head alone. Checks the head's key, policy and tag, but neither the expected revision nor the position. Two
 /// kinds of callers need no more: a caller that is about to take the lock, because the stack is opened in full under
 /// the lock; and a caller that opens sealed values of a state that it read, because each value has its own tag.

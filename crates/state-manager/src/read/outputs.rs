@@ -7,7 +7,7 @@
 use crate::context::{StackContext, StoreContext};
 use crate::keys::authenticate::{self, Authenticated, UncheckedName};
 use crate::keys::wrapped;
-use crate::known_stacks::{KnownStacks, OutputsPin};
+use crate::known_stacks::{KnownStacks, OutputsPin, StackPin};
 use crate::read::stored;
 use state_core::mutation::StackOutputs;
 use state_core::sealing::OpenedOutputs;
@@ -177,6 +177,9 @@ async fn require_no_regression(
 ) -> Result<Result<(), String>> {
     loop {
         let before = known_stacks.seen(lineage).await?;
+        if let Some(reason) = before.as_ref().and_then(StackPin::refusal) {
+            return Ok(Err(reason));
+        }
         let mut now = before.clone().unwrap_or_default();
         if let Some(outputs) = &now.outputs {
             if outputs.key != opened.key {

@@ -5,7 +5,7 @@ use crate::keys::authenticate::{self, Authenticated, ReadSnapshots, frame_object
 use crate::objects::document::{RevisionDocument, RevisionRecord};
 use state_core::journal::{Frame, FrameKind, ParsedFrame, UpdateEnd};
 use state_core::state::replay;
-use state_core::{Base, Error, Lineage, Result, RevisionId, Slot, SnapshotRef, State, Timestamp};
+use state_core::{Base, Error, Lineage, Result, RevisionId, Slot, Snapshot, SnapshotRef, State, Timestamp};
 use std::sync::Arc;
 
 /// A replayed state, with facts about the frames that were read for it.
@@ -19,6 +19,8 @@ pub(crate) struct ReplayResult {
     pub(crate) revisions: Vec<Authenticated<RevisionDocument>>,
     /// The stored snapshots that were read: that of the base, and those to which the frames reset the state.
     pub(crate) loaded: ReadSnapshots,
+    /// The references of these snapshots, in the order of the journal.
+    pub(crate) snapshots: Vec<SnapshotRef>,
     /// Total size of the frames in bytes.
     pub(crate) journal_bytes: u64,
     /// Whether the frames contain an update end, and no mutation ended after the last update end. A mutation can end
@@ -35,7 +37,7 @@ pub(crate) async fn from_base(
 ) -> Result<ReplayResult> {
     let lineage = stack.lineage();
     require_link(lineage, &base, &frames)?;
-    if base.start == Slot::ZERO && base.snapshot.is_some() {
+    if base.start == Slot::ZERO && !base.snapshots().is_empty() {
         // Each snapshot describes frames, and no frame precedes the first slot.
         return Err(Error::corrupt(
             stack.object(),
@@ -43,18 +45,13 @@ pub(crate) async fn from_base(
             "its base names a snapshot before the first frame of the journal",
         ));
     }
-    let loaded = load(stack, base.snapshot(), frames, known).await?;
-    let snapshot = base
-        .snapshot
-        .as_ref()
-        .and_then(|reference| loaded.get(&reference.digest));
-    let (state, mut moment) = match snapshot {
-        None => (State::new(lineage), Timestamp::new("")),
-        Some(snapshot) => (
-            State::from_snapshot(lineage, snapshot)?,
-            snapshot.generated_at.clone(),
-        ),
-    };
+    let wanted = wanted(stack, base.snapshots(), frames)?;
+    let snapshots = wanted
+        .iter()
+        .map(|reference| SnapshotRef::clone(reference))
+        .collect();
+    let loaded = authenticate::snapshots(stack, wanted, known).await?;
+    let (state, mut moment) = state_of(stack, &base, &loaded)?;
     let mut revisions = Vec::new();
     let mut ends_with_mark = false;
     for frame in frames.each() {
@@ -79,6 +76,7 @@ pub(crate) async fn from_base(
         moment,
         revisions,
         loaded,
+        snapshots,
         journal_bytes: frames.iter().map(|frame| frame.bytes().len() as u64).sum(),
         ends_with_mark,
     })
@@ -118,7 +116,8 @@ pub(crate) async fn at_marks<T>(
         // never in memory at once.
         let next = frame.slot().next();
         let update_frames = frames.starting_at(from).ending_before(next);
-        let loaded = load(stack, None, update_frames, known).await?;
+        let wanted = wanted(stack, Vec::new(), update_frames)?;
+        let loaded = authenticate::snapshots(stack, wanted, known).await?;
         state = replay(state, update_frames.iter(), &loaded)?;
         from = next;
         // Always true in an intact journal. The caller reports an error if its revision is missing from the results.
@@ -129,18 +128,41 @@ pub(crate) async fn at_marks<T>(
     Ok(picked)
 }
 
-/// The snapshot of a base, and those to which the frames reset the state.
-async fn load(
+/// The snapshots of a base, and those to which the frames reset the state.
+fn wanted(
     stack: &StackContext,
-    base: Option<Authenticated<SnapshotRef>>,
+    of_base: Vec<Authenticated<SnapshotRef>>,
     frames: Authenticated<&[Frame]>,
-    known: &ReadSnapshots,
-) -> Result<ReadSnapshots> {
-    let mut wanted: Vec<_> = base.into_iter().collect();
+) -> Result<Vec<Authenticated<SnapshotRef>>> {
+    let mut wanted = of_base;
     for frame in frames.each() {
         wanted.extend(authenticate::rebases(stack.lineage(), frame)?);
     }
-    authenticate::snapshots(stack, wanted, known).await
+    Ok(wanted)
+}
+
+/// The state of a base and its time.
+fn state_of(stack: &StackContext, base: &Base, loaded: &ReadSnapshots) -> Result<(State, Timestamp)> {
+    let of = |reference: &SnapshotRef| loaded.get(&reference.digest);
+    let Some(snapshot) = base.snapshot.as_ref().and_then(of) else {
+        return Ok((State::new(stack.lineage()), Timestamp::new("")));
+    };
+    let moment = snapshot.generated_at.clone();
+    let Some(content) = &base.content else {
+        return Ok((State::from_snapshot(stack.lineage(), snapshot)?, moment));
+    };
+    // With content of its own as well, it would be open which one counts.
+    let has_none = snapshot.entries.is_empty() && snapshot.extensions.is_empty();
+    let Some(content) = of(content).filter(|_| has_none) else {
+        let reason = "its base takes the content from another snapshot, and has content of its own";
+        return Err(Error::corrupt(stack.object(), 0, reason));
+    };
+    let whole = Snapshot {
+        entries: content.entries.clone(),
+        extensions: content.extensions.clone(),
+        ..Snapshot::clone(snapshot)
+    };
+    Ok((State::from_snapshot(stack.lineage(), &whole)?, moment))
 }
 
 /// The end time of an update, or its start time if no end was recorded.

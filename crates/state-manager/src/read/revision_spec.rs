@@ -5,9 +5,8 @@
 //! use state_manager::{RevisionSpec, Stack, UnresolvedRevision};
 //!
 //! async fn previous(stack: &Stack) -> Result<(), Box<dyn std::error::Error>> {
-//!     let list = stack.revision_list().await?;
 //!     let spec: RevisionSpec = "@-".parse()?;
-//!     match list.resolve(&spec) {
+//!     match stack.resolve(&spec).await? {
 //!         Ok(id) => println!("the revision before is {id}"),
 //!         Err(UnresolvedRevision::Collected { begins, .. }) => println!("history begins at {begins}"),
 //!         Err(error) => println!("{error}"),
@@ -16,13 +15,16 @@
 //! }
 //! ```
 
+use crate::context::StackContext;
 use crate::objects::document::{Revision, RevisionKind};
-use state_core::{RevisionId, Serial};
+use crate::read::history::Revisions;
+use crate::read::tip::Tip;
+use state_core::{Error, RevisionId, Serial};
 use std::convert::Infallible;
 use std::fmt;
 use std::str::FromStr;
 
-/// A revision specification. Any text can be parsed as one; [`RevisionList::resolve`] finds the revision.
+/// A revision specification. Any text can be parsed as one; [`View::resolve`](crate::View::resolve) finds the revision.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct RevisionSpec(String);
 
@@ -41,6 +43,16 @@ impl fmt::Display for RevisionSpec {
 }
 
 impl RevisionSpec {
+    /// The revision with this id.
+    pub fn of(id: &RevisionId) -> Self {
+        Self(id.to_string())
+    }
+
+    /// The update before the current revision: `@-`.
+    pub fn previous() -> Self {
+        Self("@-".to_owned())
+    }
+
     /// Number of updates before the current revision, for `@`, `@-`, `@--` and so on.
     fn back(&self) -> Option<usize> {
         let back = self.0.strip_prefix('@')?;
@@ -55,8 +67,13 @@ impl RevisionSpec {
         }
     }
 
+    /// The serial of all revisions that can match; none if the specification names no serial.
+    fn serial(&self) -> Option<Serial> {
+        self.parts().0.parse().ok().map(Serial)
+    }
+
     /// Whether the specification matches the revision with this id.
-    fn fits(&self, id: &RevisionId) -> bool {
+    pub(crate) fn fits(&self, id: &RevisionId) -> bool {
         let (serial, rest) = self.parts();
         id.serial().to_string() == serial && rest.is_none_or(|rest| id.short().starts_with(rest))
     }
@@ -65,7 +82,7 @@ impl RevisionSpec {
     fn is_before(&self, begins: Serial) -> bool {
         match self.back() {
             Some(back) => back > 0,
-            None => self.parts().0.parse().is_ok_and(|serial| Serial(serial) < begins),
+            None => self.serial().is_some_and(|serial| serial < begins),
         }
     }
 }
@@ -113,79 +130,103 @@ fn joined(candidates: &[RevisionId]) -> String {
     ids.join(" or ")
 }
 
-/// The revisions of a stack, for resolving specifications.
-#[derive(Clone, Debug)]
-pub struct RevisionList {
-    /// The revisions, newest first.
-    revisions: Vec<Revision>,
-    /// The first serial of the history after the last collection; none if nothing was collected.
-    begins: Option<Serial>,
+/// Finds the revision that a specification matches. Reads the history from the newest revision that can match, until the
+/// remaining ones can't match.
+pub(super) async fn resolve(
+    stack: &StackContext,
+    tip: &Tip,
+    spec: &RevisionSpec,
+) -> state_core::Result<Result<RevisionId, UnresolvedRevision>> {
+    let mut search = Search::new(spec);
+    let mut revisions = Revisions::of(stack, tip);
+    if let Some(serial) = spec.serial() {
+        revisions = revisions.up_to(serial);
+    }
+    let mut damaged = None;
+    while !search.is_decided {
+        match revisions.next_readable().await {
+            Ok(Some(revision)) => search.add(revision),
+            Ok(None) => break,
+            // The wanted revision may be an older one. `@-` counts the revisions, and can't skip any.
+            Err(error @ Error::Corrupt { .. }) if spec.serial().is_some() => {
+                damaged.get_or_insert(error);
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    match damaged.filter(|_| search.found.is_empty()) {
+        Some(error) => Err(error),
+        None => Ok(search.end(tip.floor.collected_before)),
+    }
 }
 
-impl RevisionList {
-    /// A list of revisions, newest first, and the first serial of the history after the last collection, if there was
-    /// one.
-    pub(crate) const fn new(revisions: Vec<Revision>, begins: Option<Serial>) -> Self {
-        Self { revisions, begins }
+/// The search for a specification in a history that is passed revision by revision, newest first.
+struct Search<'s> {
+    spec: &'s RevisionSpec,
+    /// Number of updates between the current revision and the wanted one; none if the specification names a serial.
+    back: Option<usize>,
+    /// The revisions that match the specification, newest first.
+    found: Vec<RevisionId>,
+    /// Whether the current revision was passed.
+    is_past_current: bool,
+    /// Whether no further revision can match.
+    is_decided: bool,
+}
+
+impl<'s> Search<'s> {
+    fn new(spec: &'s RevisionSpec) -> Self {
+        let back = spec.back();
+        Self {
+            spec,
+            back,
+            found: Vec::new(),
+            is_past_current: false,
+            is_decided: back.is_none() && spec.serial().is_none(),
+        }
     }
 
-    /// The revision that a specification matches.
-    ///
-    /// # Errors
-    /// When no revision or several revisions match.
-    pub fn resolve(&self, spec: &RevisionSpec) -> Result<RevisionId, UnresolvedRevision> {
-        let found: Vec<&Revision> = match spec.back() {
-            Some(back) => self.relative(back).into_iter().collect(),
-            None => self
-                .revisions
-                .iter()
-                .filter(|revision| spec.fits(&revision.id))
-                .collect(),
+    fn add(&mut self, revision: Revision) {
+        let Some(back) = &mut self.back else {
+            if self.spec.fits(&revision.id) {
+                self.found.push(revision.id);
+            } else {
+                // The serials of the following revisions aren't higher.
+                let serial = revision.id.serial();
+                self.is_decided = self.spec.serial().is_some_and(|wanted| serial < wanted);
+            }
+            return;
         };
-        match &*found {
-            [one] => Ok(one.id.clone()),
-            [] => Err(self.missing(spec)),
-            several => Err(UnresolvedRevision::Ambiguous {
-                spec: spec.clone(),
-                candidates: several.iter().map(|revision| revision.id.clone()).collect(),
+        self.is_past_current |= revision.current;
+        if !self.is_past_current || !matches!(revision.kind, RevisionKind::Update(_)) {
+            return;
+        }
+        match back.checked_sub(1) {
+            Some(less) => *back = less,
+            None => {
+                self.found.push(revision.id);
+                self.is_decided = true;
+            }
+        }
+    }
+
+    /// Returns the revision that was found, or the reason why not exactly one was. `begins` is the first serial of the history after the last collection, if there was one.
+    fn end(self, begins: Option<Serial>) -> Result<RevisionId, UnresolvedRevision> {
+        let spec = self.spec.clone();
+        match (&*self.found, begins.filter(|begins| spec.is_before(*begins))) {
+            ([one], _) => Ok(one.clone()),
+            ([], Some(begins)) => Err(UnresolvedRevision::Collected { spec, begins }),
+            ([], None) => Err(UnresolvedRevision::Missing { spec }),
+            _ => Err(UnresolvedRevision::Ambiguous {
+                spec,
+                candidates: self.found,
             }),
-        }
-    }
-
-    /// The update before the current revision; none when the current one is the first.
-    ///
-    /// # Errors
-    /// When the previous update was collected.
-    pub fn previous(&self) -> Result<Option<RevisionId>, UnresolvedRevision> {
-        match self.relative(1) {
-            Some(revision) => Ok(Some(revision.id.clone())),
-            None if self.begins.is_some() => Err(self.missing(&RevisionSpec("@-".to_owned()))),
-            None => Ok(None),
-        }
-    }
-
-    /// The current revision for 0, or the update that many steps before it.
-    fn relative(&self, back: usize) -> Option<&Revision> {
-        self.revisions
-            .iter()
-            .skip_while(|revision| !revision.current)
-            .filter(|revision| matches!(revision.kind, RevisionKind::Update(_)))
-            .nth(back)
-    }
-
-    /// The error for a specification without a match.
-    fn missing(&self, spec: &RevisionSpec) -> UnresolvedRevision {
-        let spec = spec.clone();
-        match self.begins.filter(|begins| spec.is_before(*begins)) {
-            Some(begins) => UnresolvedRevision::Collected { spec, begins },
-            None => UnresolvedRevision::Missing { spec },
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{RevisionList, RevisionSpec, UnresolvedRevision};
+    use super::{RevisionSpec, Search, UnresolvedRevision};
     use crate::objects::document::{Revision, RevisionKind};
     use state_core::{RevisionId, Serial, Slot, Timestamp, UpdateId, UpdateInfo, UpdateKind};
 
@@ -205,23 +246,37 @@ mod tests {
         }
     }
 
-    fn history() -> RevisionList {
-        let revisions = vec![
+    fn history() -> Vec<Revision> {
+        vec![
             revision("12-aa00000000000000", true, false),
             revision("11-ab00000000000000", false, true),
             revision("2-cd00000000000000", true, false),
             revision("1-ef00000000000000", false, false),
-        ];
-        RevisionList::new(revisions, None)
+        ]
     }
 
-    fn spec(text: &str) -> RevisionSpec {
-        text.parse().unwrap()
+    /// Searches a history for a specification. Also returns the number of revisions that the search passed.
+    fn search(
+        history: Vec<Revision>,
+        wanted: &str,
+        begins: Option<Serial>,
+    ) -> (Result<RevisionId, UnresolvedRevision>, usize) {
+        let spec: RevisionSpec = wanted.parse().unwrap();
+        let mut search = Search::new(&spec);
+        let mut passed = 0;
+        for revision in history {
+            if search.is_decided {
+                break;
+            }
+            passed += 1;
+            search.add(revision);
+        }
+        (search.end(begins), passed)
     }
 
     /// The id of the matching revision, or none.
     fn resolved(wanted: &str) -> Option<String> {
-        match history().resolve(&spec(wanted)) {
+        match search(history(), wanted, None).0 {
             Ok(id) => Some(RevisionId::to_string(&id)),
             Err(UnresolvedRevision::Missing { .. }) => None,
             Err(other) => panic!("{other}"),
@@ -253,10 +308,8 @@ mod tests {
     #[test]
     fn ambiguous_revision_is_refused() {
         let mut history = history();
-        history
-            .revisions
-            .push(revision("1-ee00000000000000", true, false));
-        let refused = history.resolve(&spec("1-e")).unwrap_err();
+        history.push(revision("1-ee00000000000000", true, false));
+        let refused = search(history, "1-e", None).0.unwrap_err();
         assert!(
             matches!(refused, UnresolvedRevision::Ambiguous { .. }),
             "{refused}"
@@ -264,10 +317,16 @@ mod tests {
     }
 
     #[test]
+    fn search_ends_when_no_further_revision_can_match() {
+        for (wanted, passed) in [("@", 2), ("@-", 4), ("12", 2), ("11-a", 3), ("x", 0), ("@x", 0)] {
+            assert_eq!(search(history(), wanted, None).1, passed, "{wanted}");
+        }
+    }
+
+    #[test]
     fn revision_before_the_history_is_reported_as_collected() {
         let mut history = history();
-        history.revisions.truncate(2);
-        history.begins = Some(Serial(11));
+        history.truncate(2);
         for (wanted, collected) in [
             ("1", true),
             ("1-ef00000000000000", true),
@@ -277,14 +336,11 @@ mod tests {
             ("x", false),
             ("@x", false),
         ] {
-            let error = history.resolve(&spec(wanted)).unwrap_err();
+            let error = search(history.clone(), wanted, Some(Serial(11))).0.unwrap_err();
             let is_collected = matches!(error, UnresolvedRevision::Collected { .. });
             assert!(is_collected || matches!(error, UnresolvedRevision::Missing { .. }));
             assert_eq!(is_collected, collected, "{wanted}");
             assert_eq!(error.to_string().contains("was collected"), collected, "{wanted}");
         }
-        assert!(history.previous().is_err());
-        history.begins = None;
-        assert_eq!(history.previous().unwrap(), None);
     }
 }

@@ -9,7 +9,7 @@ use state_core::moves::StackMove;
 use state_core::{
     EntryKey, Error, ErrorKind, Result, RevisionId, SharedEntry, Snapshot, State, Timestamp, Uid,
 };
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{HashMap, HashSet};
 
 /// A move between stacks that a rollback would revert in this stack but not in the other one.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -67,7 +67,7 @@ async fn crossed(
     let mut crossed = Vec::new();
     let mut revisions = Revisions::of(stack, tip);
     while !restored.is_empty() || !dropped.is_empty() {
-        let Some(revision) = revisions.next().await? else {
+        let Some(revision) = revisions.next_readable().await? else {
             break;
         };
         if revision.id <= *to {
@@ -127,14 +127,14 @@ async fn content_of(
 /// Removes and returns the entries that a move transferred. Returns all entries if the content before or after the move
 /// can't be read any more.
 fn take_moved(
-    entries: &mut BTreeMap<Identity, EntryKey>,
+    entries: &mut HashMap<Identity, EntryKey>,
     sides: Option<(&Snapshot, &Snapshot)>,
 ) -> Vec<EntryKey> {
     let Some((before, after)) = sides else {
         return std::mem::take(entries).into_values().collect();
     };
     let mut moved = only_in(&before.entries, &after.entries);
-    moved.append(&mut only_in(&after.entries, &before.entries));
+    moved.extend(only_in(&after.entries, &before.entries));
     moved
         .keys()
         .filter_map(|identity| entries.remove(identity))
@@ -142,10 +142,13 @@ fn take_moved(
 }
 
 /// The entries of one list whose identity isn't in the other list.
-fn only_in(one: &[SharedEntry], other: &[SharedEntry]) -> BTreeMap<Identity, EntryKey> {
-    let known: BTreeSet<Identity> = other.iter().map(identity).collect();
-    let only = one.iter().map(|entry| (identity(entry), entry.key()));
-    only.filter(|(identity, _)| !known.contains(identity)).collect()
+fn only_in(one: &[SharedEntry], other: &[SharedEntry]) -> HashMap<Identity, EntryKey> {
+    let known: HashSet<Identity> = other.iter().map(identity).collect();
+    one.iter()
+        .map(|entry| (identity(entry), entry))
+        .filter(|(identity, _)| !known.contains(identity))
+        .map(|(identity, entry)| (identity, entry.key()))
+        .collect()
 }
 
 /// The uid of an entry, or its key if it has no uid.

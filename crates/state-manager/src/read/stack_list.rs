@@ -150,6 +150,14 @@ async fn stack_at(
     })))
 }
 
+/// The summary of the stack with this name; none if it doesn't exist. Damage of other stacks doesn't matter.
+pub(crate) async fn summary(store: &StoreContext, name: &StackName) -> Result<Option<StackSummary>> {
+    match Box::pin(names::find(store, name)).await? {
+        Some(stack) => Box::pin(read_summary(&stack)).await.map(Some),
+        None => Ok(None),
+    }
+}
+
 /// Reads the stacks that must be opened.
 async fn read_summaries(store: &StoreContext, stacks: Vec<StackContext>) -> Result<Vec<StackSummary>> {
     let summarized = stacks.into_iter().map(|stack| async move {

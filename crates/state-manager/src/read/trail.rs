@@ -80,7 +80,7 @@ impl<'a> Trail<'a> {
         }
         let (newest, _) = self.older_than(None).await?;
         let now = self.resource.in_state(state).cloned();
-        let change = self.step(state.changes(), now, newest.as_ref()).await?;
+        let change = self.step(state.changes().as_ref(), now, newest.as_ref()).await?;
         self.next = newest;
         Ok(change)
     }
@@ -92,7 +92,7 @@ impl<'a> Trail<'a> {
         at: &RevisionId,
         entry: &SharedEntry,
     ) -> Result<Option<(Authenticated<RevisionDocument>, ResourceChange)>> {
-        while let Some(document) = self.revisions.next_document().await? {
+        while let Some(document) = self.revisions.next_readable_document().await? {
             if document.revision != *at {
                 continue;
             }
@@ -118,9 +118,9 @@ impl<'a> Trail<'a> {
             },
         };
         let (older, is_adjacent) = self.older_than(Some(&document)).await?;
-        let listed = document.changes().filter(|_| is_adjacent).cloned();
+        let listed = document.changes().filter(|_| is_adjacent);
         let is_whole =
-            matches!(&listed, Some(RevisionChanges::Listed(list)) if !self.resource.is_rewritten(list));
+            matches!(listed, Some(RevisionChanges::Listed(list)) if !self.resource.is_rewritten(list));
         let now = match is_whole || (older.is_none() && self.resource.exists) {
             true => None,
             false => self.entry_at(&document).await?,
@@ -134,7 +134,7 @@ impl<'a> Trail<'a> {
     /// `now` is compared with the one in `older`.
     async fn step(
         &mut self,
-        listed: Option<RevisionChanges>,
+        listed: Option<&RevisionChanges>,
         now: Option<SharedEntry>,
         older: Option<&Authenticated<RevisionDocument>>,
     ) -> Result<ResourceChange> {
@@ -149,11 +149,11 @@ impl<'a> Trail<'a> {
 
     async fn identify_older(
         &mut self,
-        listed: Option<RevisionChanges>,
+        listed: Option<&RevisionChanges>,
         now: Option<SharedEntry>,
         older: Option<&Authenticated<RevisionDocument>>,
     ) -> Result<ResourceChange> {
-        if let Some(RevisionChanges::Listed(list)) = &listed
+        if let Some(RevisionChanges::Listed(list)) = listed
             && !self.resource.is_rewritten(list)
         {
             return Ok(self.resource.back_over(list));
@@ -191,7 +191,7 @@ impl<'a> Trail<'a> {
     ) -> Result<(Option<Authenticated<RevisionDocument>>, bool)> {
         let mut last = document.map(|document| document.revision.serial().get());
         let mut is_adjacent = true;
-        while let Some(older) = self.revisions.next_document().await? {
+        while let Some(older) = self.revisions.next_readable_document().await? {
             let serial = older.revision.serial().get();
             is_adjacent &= last.is_none_or(|last| serial.checked_add(1) == Some(last));
             last = Some(serial);

@@ -82,7 +82,7 @@ async fn verify_once(
     let extent = if deep { Extent::Whole } else { Extent::Live };
     let journal = open::journal(stack, extent).await?.journal;
     *read_to = Some((journal.tail, journal.head.collection.clone()));
-    let tip = Tip::of(stack, &journal).await?;
+    let tip = Tip::read_anew(stack, &journal).await?;
     let revisions = history::documents(stack, &tip).await?;
     let mut read: BTreeSet<Digest> = tip.loaded().keys().copied().collect();
     let mut unreferenced = Vec::new();

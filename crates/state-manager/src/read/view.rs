@@ -11,7 +11,7 @@ use crate::read::blame::{self, Blame};
 use crate::read::history::{self, Revisions};
 use crate::read::open;
 use crate::read::retrying::reading;
-use crate::read::revision_spec::RevisionList;
+use crate::read::revision_spec::{self, RevisionSpec, UnresolvedRevision};
 use crate::read::rollback_guard::{self, CrossedMove};
 use crate::read::tip::Tip;
 use crate::read::trail::{ResourceChange, Trail};
@@ -45,6 +45,7 @@ pub struct View {
     tip: Arc<Tip>,
     /// The time of the client's clock before the stack was read.
     read_at: Duration,
+    is_rebuilt: bool,
 }
 
 impl View {
@@ -59,7 +60,23 @@ impl View {
             stack,
             tip,
             read_at,
+            is_rebuilt: false,
         }
+    }
+
+    /// The view of a stack that was rebuilt from what is intact.
+    #[cfg(feature = "fs")]
+    pub(crate) fn rebuilt(self) -> Self {
+        Self {
+            is_rebuilt: true,
+            ..self
+        }
+    }
+
+    /// Whether the stack is damaged, and was rebuilt in memory from what is intact. Its history may begin later than that of the
+    /// stack, as if earlier revisions had been collected.
+    pub const fn is_rebuilt(&self) -> bool {
+        self.is_rebuilt
     }
 
     pub(super) fn tip(&self) -> &Tip {
@@ -264,17 +281,29 @@ impl View {
         self.head.collection.as_ref().map(|collection| collection.serial)
     }
 
-    /// All revisions, for lookups by the specifications that people type, such as `@-`, a serial or the beginning of
-    /// an id.
+    /// The revision that a specification matches, such as `@-`, a serial or the beginning of an id. Reads only the part of
+    /// the history that may match. The inner result has the reason why no revision, or not exactly one, matches.
     ///
     /// # Errors
     /// `Corrupt` when stored bytes are damaged.
-    pub async fn revision_list(&self) -> Result<RevisionList> {
+    pub async fn resolve(
+        &self,
+        spec: &RevisionSpec,
+    ) -> Result<std::result::Result<RevisionId, UnresolvedRevision>> {
         let stack = &self.stack;
-        reading!(stack, &self.tip, tip => {
-            let revisions = history::page(stack, &tip, None, usize::MAX).await?;
-            let begins = tip.floor.collected_before;
-            Ok(RevisionList::new(revisions, begins))
+        reading!(stack, &self.tip, tip => revision_spec::resolve(stack, &tip, spec).await)
+    }
+
+    /// The update before the current revision; none when the current one is the first. As [`Self::resolve`].
+    ///
+    /// # Errors
+    /// As [`Self::resolve`].
+    pub async fn previous_update(
+        &self,
+    ) -> Result<std::result::Result<Option<RevisionId>, UnresolvedRevision>> {
+        Ok(match self.resolve(&RevisionSpec::previous()).await? {
+            Err(UnresolvedRevision::Missing { .. }) => Ok(None),
+            found => found.map(Some),
         })
     }
 

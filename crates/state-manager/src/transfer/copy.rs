@@ -1,23 +1,28 @@
 //! Copies a stack with its whole history to another store, byte for byte.
 //!
 //! A copy writes the objects first, then the journal and the head. Then it compares both stacks by object digests and
-//! by the chain, and writes the name last. Without its head the copy doesn't exist for readers, and without its name it
+//! by the chain, verifies the copy, and writes the name last. Without its head the copy doesn't exist for readers, and without its name it
 //! can't be found. Each step can be repeated, so copying again finishes an interrupted copy.
 //!
+//! A later copy to the same store adds what is new, if nothing but copies has changed the stack there: see [`update`].
+//!
 //! Sealed values stay sealed, so no key is needed. If the key is available, head and journal are authenticated.
+
+mod comparison;
+mod update;
 
 use crate::context::{StackContext, StoreContext};
 use crate::keys::authenticate::{self, HistoryPages, OpenedJournal, UncheckedHead, UncheckedName};
 use crate::read::history_floor::HistoryFloor;
 use crate::read::name_memory::Believed;
 use crate::read::open::{self, Extent};
-use crate::read::{name_memory, names, retrying};
+use crate::read::{name_memory, names, retrying, verify};
 use crate::write::naming;
 use futures_util::{StreamExt, TryStreamExt, stream};
 use serde::Serialize;
 use state_core::backend::{NamePointer, NameTarget, ObjectKind, ObjectName, Tail};
 use state_core::sealing::StackKey;
-use state_core::{Backend, Digest, Error, ErrorKind, Frame, Head, Lineage, Result, Slot, StackName};
+use state_core::{Backend, Digest, Error, ErrorKind, Head, Lineage, Result, Serial, Slot, StackName};
 use std::collections::BTreeMap;
 
 /// The result of copying a stack.
@@ -33,8 +38,23 @@ pub struct CopyReport {
     pub frames: u64,
     /// Number of the stack's objects: snapshots, history pages, logs, wrapped keys.
     pub objects: u64,
-    /// Whether a complete copy existed before. In this case at most a missing name was written.
+    /// Whether a complete copy existed before.
     pub was_there: bool,
+    /// Number of frames and objects that were written. Zero if the copy was up to date; then at most a missing name was
+    /// written.
+    pub written: Written,
+}
+
+/// Number of stored items that a copy wrote.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Written {
+    /// Number of frames in the stack's journal.
+    pub frames: u64,
+    /// Number of the stack's objects.
+    pub objects: u64,
+    /// Whether the head was replaced or created.
+    pub head: bool,
 }
 
 /// The complete content of a stack.
@@ -46,7 +66,32 @@ struct StackContents {
     objects: BTreeMap<ObjectName, Digest>,
 }
 
-/// Copies a stack of another store to this one.
+impl StackContents {
+    fn size(&self) -> Written {
+        Written {
+            frames: self.journal.frames.len() as u64,
+            objects: self.objects.len() as u64,
+            head: true,
+        }
+    }
+
+    /// Requires a head that another store can have.
+    ///
+    /// # Errors
+    /// `Conflict` if the stack was removed, or if its rename is unfinished.
+    fn require_complete(&self, source: &StackContext) -> Result<()> {
+        let head = &self.journal.head;
+        // The first writer of the copy would finish an announced rename in the destination store, where another stack may
+        // have the new name.
+        if head.removed || head.moving_to.is_some() {
+            let reason = "it was removed, or its rename is unfinished: lock it once to finish the rename, then copy it";
+            return Err(Error::conflict(source.object(), reason));
+        }
+        Ok(())
+    }
+}
+
+/// Copies a stack of another store to this one, or brings an earlier copy up to date.
 pub(crate) async fn copy_from(store: &StoreContext, source: &StackContext) -> Result<CopyReport> {
     let name = source.name().clone();
     let object = source.object();
@@ -77,14 +122,20 @@ pub(crate) async fn copy_from(store: &StoreContext, source: &StackContext) -> Re
         Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::Corrupt) => false,
         Err(error) => return Err(error),
     };
-    let whole = if was_there {
-        read(source, None).await?
+    let (whole, written) = if was_there {
+        update::bring_up_to_date(store, source, &copy).await?
     } else {
-        copy_contents(store, source).await?
+        let whole = copy_contents(store, source).await?;
+        let written = whole.size();
+        (whole, written)
     };
     // The copy is read back from the destination: it is complete only if its stored bytes equal those of the source.
     let there = read(&copy, None).await?;
-    compare(&object, &whole, &there, was_there)?;
+    comparison::compare(&object, &whole, &there, was_there)?;
+    if written.head {
+        // Equal bytes prove nothing about what they mean: the source may be damaged.
+        verify::verify(&copy, true).await?;
+    }
     // The name is written last, so that no reader finds a copy that failed the comparison.
     point_to(store, source, whole.journal.key.as_deref()).await?;
     // The copy's position was remembered when it was read back.
@@ -97,20 +148,14 @@ pub(crate) async fn copy_from(store: &StoreContext, source: &StackContext) -> Re
         frames: whole.journal.frames.len() as u64,
         objects: whole.objects.len() as u64,
         was_there,
+        written,
     })
 }
 
 /// Stores the source's objects in the destination, then its journal and head.
 async fn copy_contents(store: &StoreContext, source: &StackContext) -> Result<StackContents> {
     let whole = read(source, Some(store.backend())).await?;
-    let head = &whole.journal.head;
-    // The first writer of the copy would finish an announced rename in the destination store, where another stack may
-    // have the new name.
-    if head.removed || head.moving_to.is_some() {
-        let reason =
-            "it was removed, or its rename is unfinished: lock it once to finish the rename, then copy it";
-        return Err(Error::conflict(source.object(), reason));
-    }
+    whole.require_complete(source)?;
     let copy = whole.journal.head_of_copy(source.backend().url(), source.nonce());
     let adopted = store
         .backend()
@@ -176,11 +221,11 @@ async fn read_contents(
     let (from, lineage) = (stack.backend(), stack.lineage());
     let beginning = HistoryFloor::of(&journal.head).beginning;
     let pages = authenticate::pages(stack, &journal.head).await?;
+    let cut = ConsistentCut::new(&journal, &pages)?;
     let mut objects = BTreeMap::new();
     for kind in ObjectKind::ALL {
         let mut names = from.list(lineage, kind).await?;
-        // A page that the head doesn't name is no part of the stack.
-        names.retain(|name| kind != ObjectKind::Update || pages.names(name));
+        names.retain(|name| cut.contains(name));
         let copied = stream::iter(names).map(|name| copy_object(from, lineage, name, to));
         let copied: Vec<_> = copied.buffered(concurrency(kind)).try_collect().await?;
         objects.extend(copied.into_iter().flatten());
@@ -195,6 +240,45 @@ async fn read_contents(
         },
         objects,
     })
+}
+
+/// The stack at the end of the journal that was read. Its writers go on while its objects are listed and copied.
+struct ConsistentCut<'p> {
+    pages: &'p HistoryPages,
+    /// The serial of the last revision.
+    serial: Serial,
+    /// The slot after the last frame.
+    next: Slot,
+}
+
+impl<'p> ConsistentCut<'p> {
+    fn new(journal: &OpenedJournal, pages: &'p HistoryPages) -> Result<Self> {
+        let mut serial = pages.as_slice().last().map_or(Serial::ZERO, |page| {
+            Serial(page.first.get().saturating_add(page.revisions).saturating_sub(1))
+        });
+        for frame in journal.frames().each() {
+            if let Some(document) = authenticate::document(journal.head.lineage, frame)? {
+                serial = serial.max(document.revision.serial());
+            }
+        }
+        Ok(Self {
+            pages,
+            serial,
+            next: journal.tail.next,
+        })
+    }
+
+    /// Whether an object may belong to the cut. An object of a later revision must not be copied: the next revision of the copy
+    /// has the same serial, and couldn't store its own log and outputs.
+    fn contains(&self, name: &ObjectName) -> bool {
+        match name {
+            ObjectName::Log(serial) | ObjectName::Outputs(serial) => *serial <= self.serial,
+            ObjectName::Snapshot { slot, .. } => *slot <= self.next,
+            // A page that the head doesn't name is no part of the stack.
+            ObjectName::HistoryPage { .. } | ObjectName::HistoryIndex { .. } => self.pages.names(name),
+            _ => true,
+        }
+    }
 }
 
 /// Number of objects of a kind that are copied at once. It is lower for snapshots, because each of them may be large.
@@ -233,7 +317,7 @@ fn require_bases(head: &Head, objects: &BTreeMap<ObjectName, Digest>) -> Result<
     let bases = [Some(&head.base), head.rev_base.as_ref(), collected]
         .into_iter()
         .flatten();
-    let named = bases.filter_map(|base| base.snapshot.as_ref());
+    let named = bases.flat_map(|base| base.snapshots());
     let missing = named
         .map(|snapshot| snapshot.object())
         .find(|name| !objects.contains_key(name));
@@ -265,86 +349,4 @@ fn require_pages(
         return Err(Error::corrupt(format!("stack {lineage}: {name}"), 0, reason));
     }
     Ok(())
-}
-
-/// Compares source and copy. Journals are compared by their chain, which covers every byte.
-///
-/// # Errors
-/// If source and copy differ: `Conflict` if the copy existed before, because either stack may have been changed since;
-/// `Corrupt` for a new copy.
-fn compare(object: &str, source: &StackContents, copy: &StackContents, was_there: bool) -> Result<()> {
-    let differ = |what: &str| {
-        if was_there {
-            return Error::conflict(object, format!("a copy exists already, and {what}"));
-        }
-        Error::corrupt(object, 0, format!("the copy differs from the source: {what}"))
-    };
-    if let Some(way) = describe_divergence(&source.journal, &copy.journal) {
-        return Err(differ(&way));
-    }
-    let sealing = |contents: &StackContents| (contents.journal.head.key_id, contents.journal.head.policy);
-    if sealing(source) != sealing(copy) {
-        return Err(differ("its data key or its policy differs"));
-    }
-    if (source.before, &source.journal.head.base) != (copy.before, &copy.journal.head.base) {
-        return Err(differ("its base or the beginning of its journal differs"));
-    }
-    // The copy may hold more objects: the source may have collected some since an earlier, interrupted copy.
-    let missing = source
-        .objects
-        .iter()
-        .find(|(name, digest)| copy.objects.get(*name) != Some(*digest));
-    match missing {
-        Some((name, _)) => Err(differ(&format!("{name} is missing or different"))),
-        None => Ok(()),
-    }
-}
-
-/// Describes how two journals of one stack differ; none if they are equal. Two journals with the same chain digest at a
-/// slot have the same frames before it, because the chain covers all of them.
-fn describe_divergence(source: &OpenedJournal, copy: &OpenedJournal) -> Option<String> {
-    let (here, there) = (source.tail, copy.tail);
-    if here == there {
-        return None;
-    }
-    let chain_at = |view: &OpenedJournal, tail: Tail| {
-        let end = view.tail.next == tail.next && view.tail.chain == tail.chain;
-        let passes = |frame: &Frame| frame.slot().next() == tail.next && *frame.chain() == tail.chain;
-        end || view.frames.iter().any(passes)
-    };
-    let frames = |more: Slot, less: Slot| match more.get() - less.get() {
-        1 => "1 frame".to_owned(),
-        count => format!("{count} frames"),
-    };
-    Some(if chain_at(copy, here) {
-        format!(
-            "the copy is ahead by {}: continue with the copy",
-            frames(there.next, here.next)
-        )
-    } else if chain_at(source, there) {
-        format!(
-            "the source is ahead by {}: an existing copy can't be updated, so copy to an empty store",
-            frames(here.next, there.next)
-        )
-    } else {
-        let first_difference = first_difference(source, copy);
-        format!("the two journals diverge from slot {first_difference} on: decide which stack to keep")
-    })
-}
-
-/// The first slot with different frames in two journals. If none of their common slots differs, the end of the shorter
-/// journal.
-fn first_difference(source: &OpenedJournal, copy: &OpenedJournal) -> Slot {
-    let there: BTreeMap<Slot, &Digest> = copy
-        .frames
-        .iter()
-        .map(|frame| (frame.slot(), frame.chain()))
-        .collect();
-    let differs = |frame: &&Frame| {
-        there
-            .get(&frame.slot())
-            .is_some_and(|chain| *chain != frame.chain())
-    };
-    let first = source.frames.iter().find(differs).map(Frame::slot);
-    first.unwrap_or(source.tail.next.min(copy.tail.next))
 }

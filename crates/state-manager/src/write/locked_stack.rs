@@ -9,9 +9,11 @@ use crate::keys::trust;
 use crate::read::tip::Tip;
 use crate::read::view::{self, View};
 use crate::standing::Standing;
+use crate::write::checkpoint::StoredCheckpoint;
 use crate::write::log_buffer::UnsavedLogs;
 use crate::write::parked::{self, ParkedResults, SendOnDrop};
-use crate::write::queue::batch::{Job, JobReply, Prepared, Request, Work};
+use crate::write::queue::batch::{Job, JobReply, Prepared, QueueEnd, Request, Work};
+use crate::write::queue::draft::Draft;
 use crate::write::queue::{Published, error_after};
 use crate::write::session_history::SessionHistory;
 use bytes::Bytes;
@@ -42,6 +44,8 @@ pub(crate) struct LockedStack {
     /// Held shared while a stored snapshot isn't yet named by a record; held exclusively by a collection, which would
     /// otherwise delete that snapshot as unused.
     pub(crate) storing: Arc<RwLock<()>>,
+    /// Whether a reset made a checkpoint due when the session began.
+    pub(super) is_reset_costly: bool,
     /// The stack as it was read under the lock, until the first change.
     pub(super) opened: Arc<OpenedTip>,
     /// Results that wait for the next step's intent.
@@ -115,6 +119,13 @@ impl LockedStack {
         &*self.stack.environment().entropy
     }
 
+    /// Reads the pages of the history that the next reset's checkpoint will merge, if the reset makes one due.
+    pub(super) async fn read_pages_ahead(&self) {
+        if self.is_reset_costly {
+            self.history.read_ahead(&self.stack).await;
+        }
+    }
+
     /// Queues records that the caller has built. Records that aren't `durable` are acknowledged at once and written
     /// with the next batch.
     pub(crate) async fn submit(&self, records: Vec<Prepared>, durable: bool) -> Result<JobReply> {
@@ -127,6 +138,18 @@ impl LockedStack {
     where
         F: FnOnce(&State, &Base) -> Result<Vec<Record>> + Send + 'static,
     {
+        self.drafted(loaded, move |draft| {
+            let records = build(draft.state(), draft.base())?;
+            draft.add_all(records)
+        })
+        .await
+    }
+
+    /// Queues a function that adds records to a draft when the queue reaches the job.
+    pub(crate) async fn drafted<F>(&self, loaded: LoadedSnapshots, build: F) -> Result<JobReply>
+    where
+        F: FnOnce(&mut Draft<'_>) -> Result<()> + Send + 'static,
+    {
         self.queue(Work::Built(Box::new(build)), loaded, true).await
     }
 
@@ -135,6 +158,10 @@ impl LockedStack {
     where
         F: FnOnce(&State, &Base) -> Result<Vec<Record>> + Send + 'static,
     {
+        let build = move |draft: &mut Draft<'_>| {
+            let records = build(draft.state(), draft.base())?;
+            draft.add_all(records)
+        };
         self.queue(Work::Built(Box::new(build)), LoadedSnapshots::new(), false)
             .await
     }
@@ -151,13 +178,13 @@ impl LockedStack {
     {
         let info = self.update_info(request);
         let end = self.stack.now();
-        let during = loaded.clone();
-        let build = move |state: &State, base: &Base| {
-            let mut records = vec![update_start_record(state, info)];
-            records.extend(build(state)?);
-            with_update_end(state, base, records, UpdateResult::Succeeded, &end, &during)
+        let build = move |draft: &mut Draft<'_>| {
+            let before = draft.state().clone();
+            draft.add(update_start_record(&before, info))?;
+            draft.add_all(build(&before)?)?;
+            end_update(draft, UpdateResult::Succeeded, end, None)
         };
-        let answer = self.built(loaded, build).await?;
+        let answer = self.drafted(loaded, build).await?;
         self.require_revision(answer)
     }
 
@@ -173,15 +200,8 @@ impl LockedStack {
         log: Option<LogRef>,
     ) -> Result<RevisionId> {
         let end = self.stack.now();
-        let build = move |state: &State, base: &Base| {
-            let mut records =
-                with_update_end(state, base, Vec::new(), result, &end, &LoadedSnapshots::new())?;
-            if let Some(Record::UpdateEnd(end)) = records.last_mut() {
-                end.log = log;
-            }
-            Ok(records)
-        };
-        let answer = self.built(LoadedSnapshots::new(), build).await?;
+        let build = move |draft: &mut Draft<'_>| end_update(draft, result, end, log);
+        let answer = self.drafted(LoadedSnapshots::new(), build).await?;
         self.require_revision(answer)
     }
 
@@ -310,32 +330,42 @@ impl LockedStack {
 
     /// Writes all queued jobs, closes the journal with a watermark and releases the lock.
     pub(crate) async fn close(self) -> Result<()> {
+        let (closed, publication) = self.end().await;
+        closed.and(publication)
+    }
+
+    /// As [`Self::close`]. Also returns the outcome of publishing the outputs.
+    async fn end(self) -> (Result<()>, Result<()>) {
         // Logs can be created only while the lock is held. A failure must not keep the journal from being closed.
         let logged = self.logs.store(&*self.writer).await;
-        let marked = match self.end_queue().await {
-            Ok(tail) => self.set_watermark(tail).await,
+        let (marked, publication) = match self.end_queue().await {
+            Ok(end) => (
+                self.set_watermark(end.tail, end.checkpoint).await,
+                end.publication,
+            ),
             Err(error) => {
                 self.remember_acknowledged().await;
-                Err(error)
+                (Err(error), Ok(()))
             }
         };
         // The lock is released last, whatever failed before: the head may only be swapped while it is held.
         let released = self.writer.release().await;
-        marked.and(released).and(logged)
+        (marked.and(released).and(logged), publication)
     }
 
     /// Closes, then returns the result of the preceding work. An error of the work takes precedence over an error of
-    /// the close.
+    /// the close. Outputs that couldn't be published are no error of the work, which is recorded: the next session
+    /// publishes them.
     pub(crate) async fn close_after<T>(self, worked: Result<T>) -> Result<T> {
-        let closed = self.close().await;
+        let (closed, _publication) = self.end().await;
         let value = worked?;
         closed.map(|()| value)
     }
 
-    /// Records the end of the journal, in the head and in the known stacks. The next owner compares the journal with
+    /// Records the end of the journal, in the head and in the known stacks, and the checkpoint at that end. The next owner compares the journal with
     /// the head to detect a truncated journal. This client compares it with its known stacks to detect a rolled-back
     /// store.
-    async fn set_watermark(&self, tail: Tail) -> Result<()> {
+    async fn set_watermark(&self, tail: Tail, checkpoint: Option<StoredCheckpoint>) -> Result<()> {
         let Some(watermark) = watermark_at(tail) else {
             return Ok(());
         };
@@ -345,7 +375,15 @@ impl LockedStack {
         // durable.
         self.remember_end(&head, tail).await;
         let closed_state = closed_state(&self.state(), self.updated(), watermark);
+        // Without its turn the checkpoint is left out: the old base is right as well.
+        let paging = match &checkpoint {
+            Some(stored) => stored.resume(&self.history).await,
+            None => None,
+        };
+        let checkpoint = checkpoint.filter(|_| paging.is_some());
         let change = |head: &mut Head| {
+            // A checkpoint that doesn't fit this head changes nothing in it.
+            drop(checkpoint.as_ref().map(|stored| stored.apply(head)));
             head.watermark = Some(watermark);
             head.closed_state.clone_from(&closed_state);
             head.closed = true;
@@ -385,8 +423,8 @@ impl LockedStack {
         watermark_at(self.published().1)
     }
 
-    /// Writes all queued jobs and ends the queue; the lock stays held. Returns the end of the journal.
-    pub(crate) async fn end_queue(&self) -> Result<Tail> {
+    /// Writes all queued jobs and ends the queue; the lock stays held.
+    pub(crate) async fn end_queue(&self) -> Result<QueueEnd> {
         self.send_parked().await?;
         let (reply, answer) = oneshot::channel();
         let asked = self.requests.send(Request::Close(reply)).await;
@@ -432,43 +470,36 @@ pub(crate) fn update_start_record(state: &State, mut info: UpdateInfo) -> Record
     Record::UpdateStart(info)
 }
 
-/// Returns the records, followed by the record that ends their update. The last record describes the state after the
-/// others, so the others are applied to a copy of the state first.
-pub(crate) fn with_update_end(
-    state: &State,
-    base: &Base,
-    mut records: Vec<Record>,
+/// Ends the open update of a draft. The record describes the state after the records before it.
+///
+/// # Errors
+/// `Conflict` if no update is open.
+pub(crate) fn end_update(
+    draft: &mut Draft<'_>,
     result: UpdateResult,
-    end: &Timestamp,
-    loaded: &LoadedSnapshots,
-) -> Result<Vec<Record>> {
-    // The records are applied to a copy only: the queue applies them to its own state when it adds the job.
-    let mut after = state.clone();
-    for record in &records {
-        let applied = after.apply(record, loaded);
-        applied.map_err(|violations| Error::integrity("the change", violations))?;
-    }
-    let Some(update) = after.update() else {
+    end: Timestamp,
+    log: Option<LogRef>,
+) -> Result<()> {
+    let Some(update) = draft.state().update().cloned() else {
         return Err(Error::conflict("the update", "it has ended already"));
     };
-    if confirms_resources(&after, update, result) {
-        records.push(Record::Validate(CompletionReason::Succeeded));
+    if confirms_resources(draft.state(), &update, result) {
+        draft.add(Record::Validate(CompletionReason::Succeeded))?;
     }
-    let update = UpdateInfo {
-        end: Some(end.clone()),
-        result: Some(result),
-        ..update.clone()
-    };
+    let after = draft.state();
     let mark = UpdateEnd {
         serial: after.serial().next(),
-        update,
-        base: base.clone(),
+        update: UpdateInfo {
+            end: Some(end),
+            result: Some(result),
+            ..update
+        },
+        base: draft.base().clone(),
         entries: after.len() as u64,
         changed: after.changes(),
-        log: None,
+        log,
     };
-    records.push(Record::UpdateEnd(mark));
-    Ok(records)
+    draft.add(Record::UpdateEnd(mark))
 }
 
 /// Whether an ending update confirms that the state matches the real resources. If so, the unreliable mark is cleared.

@@ -233,6 +233,9 @@ async fn commit_rename(
     to: &StackName,
     end: Option<Watermark>,
 ) -> Result<()> {
+    // Read before the commit point: until then no other client can give the old name back to this stack. A pointer that
+    // another client swaps afterwards leads to a stack, maybe to this one, and must not become a tombstone.
+    let old = UncheckedName::read(stack.backend(), from).await?;
     let change = |head: &mut Head| {
         head.name = to.clone();
         head.watermark = end.or(head.watermark);
@@ -243,17 +246,20 @@ async fn commit_rename(
     if from.folded() == to.folded() {
         return Ok(());
     }
-    let old = UncheckedName::read(stack.backend(), from).await?;
-    // The old pointer no longer binds after the head swap: another client may have given the name to a new stack.
-    if let Some(ours) = old.filter(|pointer| pointer.lineage() == Some(stack.lineage())) {
-        let target = NameTarget::MovedTo {
-            lineage: stack.lineage(),
-            name: to.clone(),
-        };
-        let tombstone = NamePointer::new(from.clone(), target, stack.nonce());
-        swap_pointer(stack.backend(), Some(ours.nonce()), tombstone, session.key()).await?;
+    // The pointer may lead to a new stack of another client already: a rename to this name was finished before.
+    let Some(ours) = old.filter(|pointer| pointer.lineage() == Some(stack.lineage())) else {
+        return Ok(());
+    };
+    let target = NameTarget::MovedTo {
+        lineage: stack.lineage(),
+        name: to.clone(),
+    };
+    let tombstone = NamePointer::new(from.clone(), target, stack.nonce());
+    match swap_pointer(stack.backend(), Some(ours.nonce()), tombstone, session.key()).await {
+        // Another client uses the name since the commit point.
+        Err(Error::Conflict { .. }) => Ok(()),
+        swapped => swapped,
     }
-    Ok(())
 }
 
 fn taken(name: &StackName) -> Error {

@@ -13,11 +13,13 @@ use crate::objects::document::RevisionDocument;
 use crate::read::replay::ReplayResult;
 use crate::read::tip::Tip;
 use crate::read::{open, view};
-use crate::write::checkpointer::{CheckpointTask, Checkpointer, Publication};
+use crate::write::background::{BackgroundWriter, Publication};
+use crate::write::checkpointer::Checkpointer;
 use crate::write::locked_stack::{LockedStack, OpenedTip, watermark_at};
 use crate::write::naming;
 use crate::write::parked::ParkedResults;
 use crate::write::queue::{Published, Queue, WAITING};
+use crate::write::resets::Loads;
 use crate::write::session_history::SessionHistory;
 use state_core::backend::{Acquire, JournalView, ObjectKind, ObjectName, Tail};
 use state_core::head::SealingPolicy;
@@ -47,6 +49,9 @@ pub(crate) async fn acquire_after(
     // The client lock is checked before the acquisition: a client that may not write must not raise the epoch or break
     // a lock.
     client_lock::gate(stack, head)?;
+    // A refused takeover would still raise the epoch. After a few of them, the epoch of an older copy of the stack would pass
+    // for that of the stack that this client knows.
+    Box::pin(open::refuse_older_head(stack, head)).await?;
     let locked = Box::pin(acquire_gated(stack, operation, break_epoch)).await;
     if locked.is_err() {
         Box::pin(trust::remember_opened(stack.store(), stack.lineage())).await;
@@ -124,6 +129,8 @@ struct SessionStart {
     revisions: Vec<RevisionDocument>,
     /// Size in bytes of the journal from the head's base on, which decides when the next checkpoint is due.
     journal_bytes: u64,
+    /// The stored snapshots that were loaded for that journal.
+    loads: Loads,
     /// The stack as it was read under the lock; none for a session that continues another one.
     opened: Option<Tip>,
     /// The outputs of the current revision, if the previous writer left them unpublished.
@@ -136,7 +143,7 @@ impl SessionStart {
         let (sender, requests) = mpsc::channel(WAITING);
         let head = self.head.current();
         let history = SessionHistory::new(Arc::clone(&self.head), self.revisions);
-        let task = CheckpointTask {
+        let task = BackgroundWriter {
             writer: Arc::clone(&self.writer),
             stack: stack.clone(),
             name: head.name.to_string(),
@@ -146,7 +153,8 @@ impl SessionStart {
             head: Arc::clone(&self.head),
         };
         let base = head.base.clone();
-        let checkpointer = Checkpointer::start(task, base, self.journal_bytes, self.unpublished);
+        let is_reset_costly = self.loads.would_be_too_many();
+        let checkpointer = Checkpointer::start(task, base, self.journal_bytes, self.loads, self.unpublished);
         let recovered = self.state.pending().cloned().collect();
         let (publish, published) = watch::channel(Published {
             state: Arc::new(self.state),
@@ -176,6 +184,7 @@ impl SessionStart {
             head: self.head,
             logs: Arc::default(),
             storing: Arc::default(),
+            is_reset_costly,
             opened: Arc::new(OpenedTip::new(self.opened, self.tail)),
         };
         (locked, queue)
@@ -221,6 +230,7 @@ pub(crate) fn continue_under(
         updated: before.updated(),
         revisions: Vec::new(),
         journal_bytes: 0,
+        loads: Loads::default(),
         opened: None,
         unpublished: None,
     };
@@ -273,6 +283,7 @@ async fn check(
             .map(|document| RevisionDocument::clone(document))
             .collect(),
         journal_bytes: replayed.journal_bytes,
+        loads: Loads::of(&journal.head.base, replayed.snapshots.clone()),
         opened: Some(tip.with_head(opened.head.clone())),
         head: Arc::new(SessionHead::new(stack.object(), opened)),
         unpublished,

@@ -12,10 +12,11 @@
 //!   reads the outcome from the store.
 
 pub(crate) mod batch;
+pub(crate) mod draft;
 
 use crate::read::replay;
 use crate::write::checkpointer::Checkpointer;
-use batch::{Batch, Request};
+use batch::{Batch, QueueEnd, Request};
 use state_core::backend::Tail;
 use state_core::journal::{Frame, FrameKind, Record};
 use state_core::sealing::StackKey;
@@ -58,7 +59,7 @@ struct IntakeState {
     /// Whether the channel is closed and empty.
     ended: bool,
     /// The reply channel of the close request; none until a close request has arrived.
-    closing: Option<oneshot::Sender<Result<Tail>>>,
+    closing: Option<oneshot::Sender<Result<QueueEnd>>>,
 }
 
 impl Queue {
@@ -93,12 +94,20 @@ impl Queue {
         if let Some(error) = &failure {
             self.refuse_all(&mut intake, error).await;
         }
+        if failure.is_none() && intake.closing.is_some() {
+            failure = self.checkpoint_at_end().await;
+        }
         // The checkpointer stops before the reply: the caller then releases the lock, after which no task may swap the
         // head.
-        self.checkpointer.stop().await;
+        let background = self.checkpointer.stop().await;
         if let Some(reply) = intake.closing {
+            let end = QueueEnd {
+                tail: self.tail,
+                checkpoint: background.checkpoint,
+                publication: background.publication,
+            };
             let _ = reply
-                .send(failure.map_or(Ok(self.tail), |error| Err(error_after(&error))))
+                .send(failure.map_or(Ok(end), |error| Err(error_after(&error))))
                 .ok();
         }
     }
@@ -158,6 +167,7 @@ impl Queue {
         // `settle` sets the id of the new revision in the state. It runs before the append, because the next batch is
         // prepared on this state during the append, and its records may refer to the id.
         let revision = sending.settle(frame.chain());
+        self.checkpointer.prepare(&sending, &frame);
         let mut next = Batch::on(sending.state().clone());
         let writer = Arc::clone(&self.writer);
         let mut append = writer.append(&frame);
@@ -188,7 +198,9 @@ impl Queue {
             Some(Record::UpdateEnd(end)) => replay::moment(end).clone(),
             _ => self.published.borrow().updated.clone(),
         };
-        self.checkpointer.appended(&frame, ending, sending.state());
+        let resets = sending.take_resets();
+        self.checkpointer
+            .appended(&frame, ending, resets, sending.state());
         let state = Arc::new(sending.state().clone());
         // Order matters: the new state is published before jobs are acknowledged, so that a caller that reads the state
         // after its acknowledgement sees its own change.
@@ -205,15 +217,12 @@ impl Queue {
     /// Returns the frame of a batch. Starts a checkpoint first if one is due, because no append is running at this
     /// point.
     async fn next_frame(&mut self, batch: &Batch) -> Result<Frame> {
-        if self.checkpointer.wants_checkpoint() {
-            // Replay from a base can start only at the beginning of a segment, so the rotation begins a new segment
-            // right after the state of the checkpoint.
-            let before = self.tail;
-            self.tail = self.writer.rotate(before, Nonce::random(&*self.entropy)).await?;
-            // The checkpoint stores the published state. This batch isn't durable yet: if its append failed, a base
-            // that contains it would show changes that were never acknowledged.
-            self.checkpointer
-                .checkpoint(Arc::clone(&self.published.borrow().state), before);
+        // The checkpoint stores the published state. This batch isn't durable yet: if its append failed, a base that
+        // contains it would show changes that were never acknowledged.
+        let published = Arc::clone(&self.published.borrow().state);
+        if self.checkpointer.wants_checkpoint(&published) {
+            let before = self.rotate().await?;
+            self.checkpointer.checkpoint(published, before);
         }
         let nonce = Nonce::random(&*self.entropy);
         let Tail { next, chain } = self.tail;
@@ -226,6 +235,31 @@ impl Queue {
             batch.payload(),
             &chain,
         )
+    }
+
+    /// Begins a new segment of the journal, and returns the end of the journal before it. No append may be running.
+    ///
+    /// Replay from a base can start only at the beginning of a segment, so a segment begins right after the state of a
+    /// checkpoint.
+    async fn rotate(&mut self) -> Result<Tail> {
+        let before = self.tail;
+        self.tail = self.writer.rotate(before, Nonce::random(&*self.entropy)).await?;
+        Ok(before)
+    }
+
+    /// Stores the checkpoint that is due before the session ends. Returns the failure that stops the queue.
+    async fn checkpoint_at_end(&mut self) -> Option<Arc<Error>> {
+        let published = Arc::clone(&self.published.borrow().state);
+        if !self.checkpointer.wants_last_checkpoint(&published) {
+            return None;
+        }
+        match self.rotate().await {
+            Ok(before) => {
+                self.checkpointer.last_checkpoint(published, before);
+                None
+            }
+            Err(error) => Some(self.publish_failure(error)),
+        }
     }
 
     /// Stops accepting requests, and answers all waiting jobs with the reason of the failure. A waiting close request

@@ -3,7 +3,7 @@
 use crate::context::{StackContext, StoreContext};
 use crate::intent::UpdateRequest;
 use crate::lock;
-use crate::write::checkpointer::Publication;
+use crate::write::background::Publication;
 use crate::write::locked_stack::LockedStack;
 use crate::write::naming;
 use state_core::state::LoadedSnapshots;

@@ -10,6 +10,7 @@ use crate::keys::authenticate::{self, Authenticated, SessionHead};
 use crate::objects::document::RevisionDocument;
 use crate::objects::history_index;
 use crate::objects::history_page::{self, PageLimits};
+use futures_util::future::join_all;
 use state_core::history::{History, HistoryPageRef};
 use state_core::{Error, Head, Result, Slot, State, Writer};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -22,10 +23,19 @@ pub(crate) struct SessionHistory {
     head: Arc<SessionHead>,
     /// Documents of the live journal, oldest first.
     unpaged: Arc<Mutex<Vec<RevisionDocument>>>,
-    /// Held from the first write of a page until the head names the page. A collection holds it too, because it deletes
-    /// pages that the head doesn't name.
-    paging: Arc<async_sync::Mutex<()>>,
+    /// Held while pages are written, and while the head is swapped that names them. A collection holds it too, because it
+    /// deletes pages that the head doesn't name.
+    paging: Arc<async_sync::Mutex<Turn>>,
+    /// Pages that the next change of the pages will merge, as they were read ahead.
+    ahead: Arc<Mutex<Vec<ReadPage>>>,
 }
+
+/// The number of changes of the pages that a session has begun, collections included.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Turn(u64);
+
+/// A page with its documents, oldest first.
+type ReadPage = (HistoryPageRef, Vec<RevisionDocument>);
 
 impl SessionHistory {
     /// Starts with the pages that `head` names, and with `live`: the documents of the journal from the head's base on.
@@ -34,6 +44,7 @@ impl SessionHistory {
             head,
             unpaged: Arc::new(Mutex::new(live)),
             paging: Arc::default(),
+            ahead: Arc::default(),
         }
     }
 
@@ -45,10 +56,32 @@ impl SessionHistory {
 
     /// Begins a change of the pages. Waits while another change is in progress.
     pub(crate) async fn begin(&self) -> Paging<'_> {
-        Paging {
+        let mut turn = self.paging.lock().await;
+        turn.0 += 1;
+        Paging { history: self, turn }
+    }
+
+    /// Goes on with the change of this turn, for the swap of the head that names its pages. Waits while another change is
+    /// in progress. Returns `None` if another change began since: a collection may have deleted the pages.
+    pub(crate) async fn resume(&self, turn: Turn) -> Option<Paging<'_>> {
+        let current = self.paging.lock().await;
+        (*current == turn).then_some(Paging {
             history: self,
-            _alone: self.paging.lock().await,
-        }
+            turn: current,
+        })
+    }
+
+    /// Reads the pages that the next change will merge with the documents of the live journal and one more. A page that
+    /// can't be read is read again by that change.
+    pub(crate) async fn read_ahead(&self, stack: &StackContext) {
+        let head = self.head.current();
+        let following = self.unpaged().len() as u64 + 1;
+        let read = merged_pages(stack, &head, following, Vec::new()).await;
+        *self.ahead() = read;
+    }
+
+    fn ahead(&self) -> MutexGuard<'_, Vec<ReadPage>> {
+        self.ahead.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn unpaged(&self) -> MutexGuard<'_, Vec<RevisionDocument>> {
@@ -56,36 +89,46 @@ impl SessionHistory {
     }
 }
 
-/// A change of the pages in progress. The caller keeps it until the head is swapped.
+/// A change of the pages in progress.
 #[derive(Debug)]
 pub(crate) struct Paging<'a> {
     history: &'a SessionHistory,
-    _alone: async_sync::MutexGuard<'a, ()>,
+    turn: async_sync::MutexGuard<'a, Turn>,
 }
 
 impl Paging<'_> {
+    /// The turn with which the change goes on later.
+    pub(crate) fn turn(&self) -> Turn {
+        *self.turn
+    }
+
     /// Stores the pages for a head whose base starts at slot `start`. `state` is the state before that slot. Revisions
-    /// that it records as deleted are left out of the pages.
+    /// that it records as deleted are left out of the pages. `ending` is the document of a frame before that slot that isn't
+    /// durable yet: the caller lets no head name the pages before it is.
     pub(crate) async fn up_to(
         &self,
         stack: &StackContext,
         writer: &dyn Writer,
         start: Slot,
         state: &State,
+        ending: Option<RevisionDocument>,
     ) -> Result<HistoryChange> {
         let head = self.history.head.current();
-        let due = {
+        let due: Vec<_> = {
             let mut unpaged = self.history.unpaged();
             // Documents before the base are already on pages, or a collection has dropped them.
             unpaged.retain(|document| document.slot >= head.base.start);
             let is_due = |document: &&RevisionDocument| {
                 document.slot < start && !state.is_forgotten(&document.revision)
             };
-            unpaged.iter().filter(is_due).cloned().collect()
+            // The frame may have become durable meanwhile.
+            let ending = ending.filter(|ending| unpaged.last().is_none_or(|last| last.slot < ending.slot));
+            unpaged.iter().chain(&ending).filter(is_due).cloned().collect()
         };
+        let ahead = std::mem::take(&mut *self.history.ahead());
         Ok(HistoryChange {
             object: stack.object(),
-            after: extend(stack, writer, &head, due).await?,
+            after: extend(stack, writer, &head, due, ahead).await?,
             before: head.into_value().history,
         })
     }
@@ -126,27 +169,23 @@ pub(crate) fn require(object: &str, head: &Head, before: &History) -> Result<()>
 
 /// Stores documents, oldest first, on new pages, and returns the history that a head must then name. Merges them with
 /// the last pages while [`is_merged`] allows it. A long history then needs few pages, and each document is copied only
-/// a few times.
+/// a few times. `ahead` are pages that were read already.
 async fn extend(
     stack: &StackContext,
     writer: &dyn Writer,
     head: &Authenticated<Head>,
-    mut documents: Vec<RevisionDocument>,
+    documents: Vec<RevisionDocument>,
+    ahead: Vec<ReadPage>,
 ) -> Result<History> {
     let limits = stack.store().page_limits;
-    let latest = authenticate::latest_pages(head);
     let mut history = head.history.clone();
-    while let Some(last) = history.pages.last()
-        && is_merged(limits, last, documents.len() as u64)
-        // A page that can't be read ends the merge. The head keeps naming this page, so that readers report the damage;
-        // a merge without its documents would hide their loss.
-        && let Ok(merged) = authenticate::page(stack, &latest, last).await
-    {
-        let mut merged: Vec<_> = merged.into_iter().map(Authenticated::into_value).collect();
-        merged.append(&mut documents);
-        documents = merged;
-        history.pages.pop();
-    }
+    let mut merged = merged_pages(stack, head, documents.len() as u64, ahead).await;
+    history.pages.truncate(history.pages.len() - merged.len());
+    let documents = merged
+        .drain(..)
+        .flat_map(|(_, read)| read)
+        .chain(documents)
+        .collect();
     history
         .pages
         .extend(history_page::store(stack, writer, documents).await?);
@@ -164,11 +203,90 @@ async fn extend(
     history_index::history_of(stack, writer, pages).await
 }
 
-/// Whether a page is merged with the `following` revisions after it. After all merges, each page has at least twice as
-/// many revisions as the next one, or both together are too large for one page.
+/// Reads the last pages that are merged with the `following` documents after them, oldest first, all at the same time.
+async fn merged_pages(
+    stack: &StackContext,
+    head: &Authenticated<Head>,
+    following: u64,
+    ahead: Vec<ReadPage>,
+) -> Vec<ReadPage> {
+    let latest = authenticate::latest_pages(head);
+    let pages = &head.history.pages;
+    let mut first = pages.len();
+    let mut total = following;
+    while let Some(page) = first.checked_sub(1).map(|before| &pages[before])
+        && is_merged(stack.store().page_limits, page, total)
+    {
+        total += page.revisions;
+        first -= 1;
+    }
+    let reads = pages[first..].iter().map(async |page| {
+        if let Some(known) = ahead.iter().find(|(known, _)| known == page) {
+            return Ok(known.clone());
+        }
+        let documents = authenticate::page(stack, &latest, page).await?;
+        let documents = documents.into_iter().map(Authenticated::into_value);
+        Ok::<_, Error>((*page, documents.collect()))
+    });
+    let mut read = join_all(reads).await;
+    // Pages before one that can't be read aren't merged. The head keeps naming this page, so that readers report the damage;
+    // a merge without its documents would hide their loss.
+    let readable = read.iter().rev().take_while(|page| page.is_ok()).count();
+    read.drain(read.len() - readable..).flatten().collect()
+}
+
+/// Whether a page is merged with the `following` revisions after it.
+///
+/// The last page takes revisions until it has a 32nd of the most, then it is merged with the page before it, until that one
+/// is full. So a change reads and replaces at most two pages, and at most two pages aren't full.
 const fn is_merged(limits: PageLimits, page: &HistoryPageRef, following: u64) -> bool {
+    let small = limits.revisions / 32;
     following > 0
-        && page.revisions < 2 * following
+        && (page.revisions < small || following >= small)
         && page.revisions + following <= limits.revisions
         && page.length < limits.length / 2
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use state_core::{Digest, Serial};
+
+    /// The numbers of revisions on the pages after a change that adds `following` revisions, and the number of pages that it
+    /// replaces.
+    fn after(pages: &mut Vec<u64>, following: u64) -> usize {
+        let limits = PageLimits::default();
+        let mut page = HistoryPageRef {
+            first: Serial::ZERO,
+            revisions: 0,
+            digest: Digest::of(b""),
+            length: 0,
+        };
+        let (mut total, mut replaced) = (following, 0);
+        while let Some(revisions) = pages.last() {
+            page.revisions = *revisions;
+            if !is_merged(limits, &page, total) {
+                break;
+            }
+            total += page.revisions;
+            pages.pop();
+            replaced += 1;
+        }
+        pages.push(total);
+        replaced
+    }
+
+    #[test]
+    fn change_replaces_two_pages_at_most_and_fills_all_but_two() {
+        for following in 1..=200 {
+            let mut pages = Vec::new();
+            for _ in 0..3_000 {
+                let replaced = after(&mut pages, following);
+                assert!(replaced <= 2, "{following}: {replaced} replaced");
+                let full = PageLimits::default().revisions * 9 / 10;
+                let partly = pages.iter().filter(|revisions| **revisions < full).count();
+                assert!(partly <= 2, "{following}: {pages:?}");
+            }
+        }
+    }
 }

@@ -4,7 +4,9 @@ use crate::compute::compute;
 use crate::intent::UpdateRequest;
 use crate::keys::reveal::reveal;
 use crate::objects::snapshots::{self as stored, check_size};
-use crate::write::locked_stack::{LockedStack, with_update_end};
+use crate::write::locked_stack::{LockedStack, end_update};
+use crate::write::queue::draft::Draft;
+use futures_util::future::join;
 use state_core::journal::{CompletionReason, DetachedRevision, Record, ResetBase, ResetCause};
 use state_core::mutation::{Resolution, Resolve};
 use state_core::sensitive::{KeptMarks, keep_marks};
@@ -36,7 +38,7 @@ pub(crate) async fn replace(
     // collection would delete the snapshot as unused.
     let _storing = locked.storing.read().await;
     let pending = std::mem::take(&mut snapshot.pending_operations);
-    let (reference, snapshot) = store(locked, snapshot).await?;
+    let (reference, snapshot) = store_reset(locked, snapshot).await?;
     let pending = match &cause {
         ResetCause::Import { foreign: Some(_) } => adopted(locked, pending, &snapshot)?,
         _ => Vec::new(),
@@ -74,7 +76,7 @@ pub(crate) async fn replace_with_pending(
 ) -> Result<RevisionId> {
     let _storing = locked.storing.read().await;
     let pending = resealed(locked, std::mem::take(&mut snapshot.pending_operations))?;
-    let (reference, snapshot) = store(locked, snapshot).await?;
+    let (reference, snapshot) = store_reset(locked, snapshot).await?;
     let loaded = LoadedSnapshots::from([(reference.digest, snapshot)]);
     let reset = ResetBase {
         id: MutationId::random(locked.entropy()),
@@ -169,22 +171,24 @@ pub(crate) async fn rollback(
     request: UpdateRequest,
     to: &RevisionId,
 ) -> Result<RevisionId> {
-    let state = locked.state();
-    let pending = state.pending().count();
-    if pending > 0 {
-        let noun = if pending == 1 {
-            "operation is"
-        } else {
-            "operations are"
-        };
-        let reason = format!("{pending} {noun} pending: resolve them first");
-        return Err(Error::conflict(locked.stack.object(), reason));
-    }
+    refuse_pending(locked)?;
     let view = locked.view().await?;
     let snapshot = view.restorable(to, request.forced).await?;
     // The revision may be plain or sealed with an earlier key. Its values are opened here, and `replace` seals them
     // with the present key.
-    let mut snapshot = reveal(&locked.stack, &locked.head.current(), snapshot).await?;
+    let snapshot = reveal(&locked.stack, &locked.head.current(), snapshot).await?;
+    restore(locked, request, to, snapshot).await
+}
+
+/// Restores the content of the revision `to` of this stack, which may be in a backup only. `snapshot` is that content,
+/// opened. Refuses with `Conflict` if operations are pending.
+pub(crate) async fn restore(
+    locked: &LockedStack,
+    request: UpdateRequest,
+    to: &RevisionId,
+    mut snapshot: Snapshot,
+) -> Result<RevisionId> {
+    refuse_pending(locked)?;
     // A value may have been marked as sensitive after that revision. The marks of the present state are kept, so that
     // the restored value isn't stored as plain text.
     let present = locked
@@ -198,6 +202,17 @@ pub(crate) async fn rollback(
     .await?;
     let cause = ResetCause::Restore { revision: to.clone() };
     replace(locked, request, snapshot, cause, None).await
+}
+
+/// Refuses to replace the state while operations are pending: their outcome would be recorded nowhere.
+fn refuse_pending(locked: &LockedStack) -> Result<()> {
+    let noun = match locked.state().pending().count() {
+        0 => return Ok(()),
+        1 => "1 operation is".to_owned(),
+        pending => format!("{pending} operations are"),
+    };
+    let reason = format!("{noun} pending: resolve them first");
+    Err(Error::conflict(locked.stack.object(), reason))
 }
 
 /// Stores a snapshot as a revision of its own, without making it the current revision.
@@ -258,12 +273,14 @@ pub(crate) async fn save(
         records.push(Record::Validate(CompletionReason::Saved));
         result = UpdateResult::Succeeded;
     }
-    let during = loaded.clone();
-    let build = move |state: &State, base: &Base| match end {
-        None => state.update().map(|_| records).ok_or_else(update_ended),
-        Some(end) => with_update_end(state, base, records, result, &end, &during),
+    let build = move |draft: &mut Draft<'_>| {
+        if draft.state().update().is_none() {
+            return Err(update_ended());
+        }
+        draft.add_all(records)?;
+        end.map_or(Ok(()), |end| end_update(draft, result, end, None))
     };
-    locked.built(loaded, build).await?;
+    locked.drafted(loaded, build).await?;
     Ok(broken)
 }
 
@@ -282,6 +299,13 @@ type SnapshotCheck = fn(&str, Snapshot, &dyn Entropy) -> Result<(Snapshot, Vec<V
 async fn store(locked: &LockedStack, snapshot: Snapshot) -> Result<(SnapshotRef, Arc<Snapshot>)> {
     let (reference, snapshot, _) = store_as(locked, snapshot, reject_if_broken).await?;
     Ok((reference, snapshot))
+}
+
+/// As [`store`], for a snapshot to which the state is then reset.
+async fn store_reset(locked: &LockedStack, snapshot: Snapshot) -> Result<(SnapshotRef, Arc<Snapshot>)> {
+    // At the same time, so that no request of the reset's checkpoint follows that of its frame.
+    let (stored, ()) = join(store(locked, snapshot), locked.read_pages_ahead()).await;
+    stored
 }
 
 /// Prepares the pending operations of a snapshot from another system for this stack: their entries are sealed, and each

@@ -6,12 +6,16 @@
 //! records it once the store is available again. Spooling is enabled by
 //! [`Stacks::with_spool`](crate::Stacks::with_spool).
 
+mod conflict;
+
 use crate::intent::UpdateRequest;
 use crate::keys::authenticate::{self, Authenticated};
 use crate::keys::reveal::reveal;
 use crate::objects::spooled_result::SpooledResult;
 use crate::write::edits;
 use crate::write::locked_stack::LockedStack;
+pub(crate) use conflict::record_resource;
+pub use conflict::{SpoolConflict, SpoolPlacement};
 use state_core::mutation::{End, Resolution};
 use state_core::{Entry, Error, ErrorKind, FactoryInfo, MutationId, Outcome, Result, RevisionId, Snapshot};
 use std::sync::Arc;
@@ -24,6 +28,8 @@ pub enum SpoolOutcome {
     Recorded(RevisionId),
     /// The result had been recorded before: the append that seemed to fail had succeeded.
     Known,
+    /// The operation is settled, but the state doesn't prove that its result is recorded. Nothing was written.
+    Conflict(SpoolConflict),
 }
 
 /// Spools a result that could not be recorded, if the store caused the failure and a spool folder is configured. The
@@ -69,6 +75,20 @@ pub(crate) async fn record_spooled(
     spooled: &SpooledResult,
 ) -> Result<SpoolOutcome> {
     let id = spooled.end.id;
+    let end = authentic(locked, spooled).await?;
+    if !locked.state().pending().any(|operation| operation.id == id) {
+        // The operation isn't pending any more: the append may have succeeded although its acknowledgement was lost, or
+        // another client may have settled the operation otherwise. Then the file is the only evidence of the resource.
+        let conflict = conflict::compare(locked, &end).await?;
+        return Ok(conflict.map_or(SpoolOutcome::Known, SpoolOutcome::Conflict));
+    }
+    let resolution = resolution(locked, id, end).await?;
+    let resolved = edits::resolve(locked, request, id, resolution).await?;
+    Ok(SpoolOutcome::Recorded(resolved))
+}
+
+/// The result, if it belongs to this stack and is authentic.
+async fn authentic<'a>(locked: &LockedStack, spooled: &'a SpooledResult) -> Result<Authenticated<&'a End>> {
     if spooled.lineage != locked.stack.lineage() {
         let reason = format!(
             "the result belongs to stack {} ({})",
@@ -77,17 +97,7 @@ pub(crate) async fn record_spooled(
         let object = locked.stack.object();
         return Err(Error::conflict(object, reason));
     }
-    let end = authenticate::spooled(&locked.stack, &locked.head, spooled).await?;
-    if !locked.state().pending().any(|operation| operation.id == id) {
-        // The operation isn't pending any more: the append may have succeeded although its acknowledgement was lost.
-        return match locked.state().lookup(id) {
-            Some(_) => Ok(SpoolOutcome::Known),
-            None => Err(Error::not_found(format!("pending operation {id}"))),
-        };
-    }
-    let resolution = resolution(locked, id, end).await?;
-    let resolved = edits::resolve(locked, request, id, resolution).await?;
-    Ok(SpoolOutcome::Recorded(resolved))
+    authenticate::spooled(&locked.stack, &locked.head, spooled).await
 }
 
 /// The resolution of a pending operation that a spooled result implies. `Invalid` for a deletion that was partly done.

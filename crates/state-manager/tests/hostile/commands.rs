@@ -2,7 +2,7 @@
 
 use crate::client::{Answer, look};
 use crate::scenario::{COLLEAGUE, name};
-use crate::updates::{destroy, edit, update};
+use crate::updates::{destroy, edit, import_again, update};
 use crate::{moves, queries};
 use state_core::head::SealingPolicy;
 use state_core::update::UpdateKind;
@@ -71,10 +71,14 @@ pub(crate) enum Command {
     Takeover,
     /// Takes the writer lock from a writer that crashed, and records the provider result that this writer spooled.
     RecordSpooled,
+    /// Compares the revisions of a stack whose base takes its content from the snapshot of an import.
+    ReadAfterImports,
+    /// As `Edit`, on that stack.
+    EditAfterImports,
 }
 
 impl Command {
-    pub(crate) const ALL: [Self; 34] = [
+    pub(crate) const ALL: [Self; 36] = [
         Self::Read,
         Self::List,
         Self::OldRevision,
@@ -109,11 +113,18 @@ impl Command {
         Self::FinishUnknownMove,
         Self::Takeover,
         Self::RecordSpooled,
+        Self::ReadAfterImports,
+        Self::EditAfterImports,
     ];
 
     /// Whether the command runs on a store whose last writer crashed.
     pub(crate) const fn is_after_a_crash(self) -> bool {
         matches!(self, Self::Takeover | Self::RecordSpooled)
+    }
+
+    /// Whether the command runs on a store whose last writer imported several times.
+    pub(crate) const fn is_after_imports(self) -> bool {
+        matches!(self, Self::ReadAfterImports | Self::EditAfterImports)
     }
 
     /// Whether the interrupted move that the command settles was committed; none for other commands.
@@ -148,6 +159,7 @@ impl Command {
                 | Self::Verify
                 | Self::ReadOutputs
                 | Self::FirstOutputs
+                | Self::ReadAfterImports
         )
     }
 
@@ -170,7 +182,7 @@ impl Command {
                 facts.push(("blame".to_owned(), format!("{blame:?}")));
             }
             Self::Logs => queries::logs(stacks, &mut facts).await?,
-            Self::Diff => queries::differences(stacks, &mut facts).await?,
+            Self::Diff | Self::ReadAfterImports => queries::differences(stacks, &mut facts).await?,
             Self::Verify => {
                 let found = found(stacks).await?.verify(true).await?;
                 facts.push(("violations".to_owned(), format!("{:?}", found.report.violations)));
@@ -265,18 +277,14 @@ impl Command {
         match self {
             Self::Append => update(&session, "appended").await?,
             Self::Destroy => destroy(&session).await?,
-            Self::Edit => edit(&session).await?,
-            Self::Import => {
-                let snapshot = stack.current().await?;
-                let request = UpdateRequest::new(UpdateKind::Import);
-                session.import(request, snapshot, None).await?;
-            }
+            Self::Edit | Self::EditAfterImports => edit(&session).await?,
+            Self::Import => import_again(stack, &session).await?,
             Self::Rollback => {
                 let first = stack.list().await?.into_iter().next();
                 let first = first.ok_or_else(|| Error::not_found("a revision"))?;
                 session.set_current(&first).await?;
             }
-            Self::Undo => drop(session.undo(String::new()).await?),
+            Self::Undo => _ = session.undo(String::new()).await?,
             Self::Detach => {
                 let snapshot = stack.current().await?;
                 let detached = session.write(snapshot).await?;
@@ -293,7 +301,8 @@ impl Command {
                 let request = UpdateRequest::new(UpdateKind::Edit);
                 let outcome = match session.record_spooled(request, spooled).await? {
                     SpoolOutcome::Recorded(_) => "recorded",
-                    _ => "known",
+                    SpoolOutcome::Known => "known",
+                    _ => "conflict",
                 };
                 facts.push(("spooled result".to_owned(), outcome.to_owned()));
             }

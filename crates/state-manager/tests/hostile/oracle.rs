@@ -29,6 +29,8 @@ pub(crate) struct Oracle {
     pub(crate) heads: Vec<Head>,
     /// The resources as they were before the update in which a writer crashed.
     before_crash: Resources,
+    /// What an honest client answers about the spooled result of that writer, on the store before the crash.
+    spooled_before_crash: BTreeSet<(String, String)>,
 }
 
 /// The answers of honest runs of one command.
@@ -50,14 +52,17 @@ impl Oracle {
             chains: BTreeSet::new(),
             heads: Vec::new(),
             before_crash: Resources::default(),
+            spooled_before_crash: BTreeSet::new(),
         };
         let last = scenario.run(scenario.last(), Command::Read, Vec::new(), false);
         if let Some(shown) = last.await.answer?.shown {
             oracle.before_crash = shown.resources;
         }
+        let spooled = scenario.run(scenario.last(), Command::RecordSpooled, Vec::new(), false);
+        oracle.spooled_before_crash = spooled.await.answer?.facts.into_iter().collect();
         let interrupted = || scenario.moves.iter().map(|moment| &moment.disk);
         let stages = scenario.stages.iter().chain(interrupted());
-        for stage in stages.chain([&scenario.crashed]) {
+        for stage in stages.chain([&scenario.crashed, &scenario.imports.disk]) {
             let image = stage.image().await?;
             for lineage in scenario.lineages() {
                 let frames = image.frames(lineage);
@@ -258,7 +263,9 @@ impl Oracle {
         }
         let facts = answer.facts.iter().filter(|(question, _)| question != PUBLISHED);
         for (question, fact) in facts {
-            let is_known = allowed.facts.contains(&(question.clone(), fact.clone()))
+            let answer = (question.clone(), fact.clone());
+            let is_known = allowed.facts.contains(&answer)
+                || (excuses.is_tail_unseen && self.spooled_before_crash.contains(&answer))
                 || (excuses.is_log_attacked && is_unread_log(question, fact, &allowed.facts));
             let is_new = excuses.made.iter().any(|revision| {
                 question.ends_with(&revision.to_string()) || fact.contains(&revision.to_string())

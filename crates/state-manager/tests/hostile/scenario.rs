@@ -4,6 +4,7 @@
 use crate::client::Answer;
 use crate::commands::Command;
 use crate::disk::{Disk, Kind};
+use crate::imports;
 use crate::keys::CachedKeys;
 use crate::moves;
 use crate::updates::{publish, update};
@@ -85,6 +86,8 @@ pub(crate) struct Scenario {
     pub(crate) keys: Arc<CachedKeys>,
     /// The store after a writer crashed in a move of a resource to the other stack, before and after its commit point.
     pub(crate) moves: Vec<Moment>,
+    /// The last stage, after imports because of which the base takes its content from the snapshot of the last one.
+    pub(crate) imports: Moment,
     /// The pins of a client that read the last stage.
     pub(crate) pins: Pins,
     /// The forgeries of the attacker.
@@ -100,6 +103,14 @@ pub(crate) type Pins = Vec<(StackName, Lineage, StackPin)>;
 pub(crate) struct Moment {
     pub(crate) disk: Disk,
     pub(crate) pins: Pins,
+}
+
+impl Moment {
+    /// An empty store, and no pins.
+    pub(crate) fn empty(kind: Kind) -> Self {
+        let (disk, pins) = (Disk::new(kind), Pins::new());
+        Self { disk, pins }
+    }
 }
 
 /// The result of a run.
@@ -130,6 +141,7 @@ impl Scenario {
             moments: Vec::new(),
             crashed: Disk::new(kind),
             moves: Vec::new(),
+            imports: Moment::empty(kind),
             keys: Arc::new(keys(&[&own, &reader])),
             pins: Vec::new(),
             catalogue: Arc::default(),
@@ -172,6 +184,7 @@ impl Scenario {
         scenario.stages.push(disk.copy());
         scenario.pins = scenario.remembered(&disk).await?;
         scenario.moves = scenario.interrupted_moves().await?;
+        scenario.imports = imports::made(&scenario).await?;
         scenario.crashed = disk.copy();
         scenario.spooled = Some(scenario.crash(&scenario.crashed, "crashed").await?);
         scenario.catalogue = scenario.catalogue_of(&former).await?;
@@ -294,10 +307,11 @@ impl Scenario {
 
     /// The store on which a command starts.
     pub(crate) fn before(&self, command: Command) -> &Disk {
-        match (command.interrupted_move(), command.is_after_a_crash()) {
-            (Some(is_committed), _) => &self.moves[usize::from(is_committed)].disk,
-            (None, true) => &self.crashed,
-            (None, false) => self.last(),
+        match command.interrupted_move() {
+            Some(is_committed) => &self.moves[usize::from(is_committed)].disk,
+            None if command.is_after_imports() => &self.imports.disk,
+            None if command.is_after_a_crash() => &self.crashed,
+            None => self.last(),
         }
     }
 
@@ -305,6 +319,7 @@ impl Scenario {
     pub(crate) fn pins_before(&self, command: Command) -> Pins {
         let mut pins = match command.interrupted_move() {
             Some(is_committed) => self.moves[usize::from(is_committed)].pins.clone(),
+            None if command.is_after_imports() => self.imports.pins.clone(),
             None => self.pins.clone(),
         };
         if command == Command::FirstOutputs {

@@ -5,7 +5,7 @@
 use crate::client::{Answer, Resources, look};
 use crate::commands::{Command, found};
 use crate::disk::{Disk, Kind};
-use crate::scenario::{MALLORY, OTHER, Run, Scenario, USER, environment, keys, name};
+use crate::scenario::{MALLORY, Moment, OTHER, Run, Scenario, USER, environment, keys, name};
 use crate::updates::{publish, update};
 use crate::written::contains;
 use crate::{Tally, block_on};
@@ -32,6 +32,7 @@ async fn build(kind: Kind) -> Result<Scenario> {
         stages: Vec::new(),
         moments: Vec::new(),
         crashed: Disk::new(kind),
+        imports: Moment::empty(kind),
         moves: Vec::new(),
         spooled: None,
         keys: Arc::new(keys(&[&own])),
@@ -135,7 +136,7 @@ fn judge_heads(scenario: &Scenario, run: &Run) -> Vec<String> {
         require(head.policy != SealingPolicy::Plaintext, "the policy `plaintext`");
         require(head.lineage == scenario.lineage, "another lineage");
         require(head.client_lock.is_none(), "a client lock");
-        let mut snapshots = head.bases().filter_map(|(_, base)| base.snapshot.as_ref());
+        let mut snapshots = head.bases().flat_map(|(_, base)| base.snapshots());
         require(
             snapshots.all(|snapshot| exists(&snapshot.digest.short())),
             "a base that doesn't exist",

@@ -128,7 +128,7 @@ impl Oracle {
                 let mut known = known;
                 require(known.any(|known| known.since == keys.since), "begin of sealing");
             }
-            let mut snapshots = head.bases().filter_map(|(_, base)| base.snapshot.as_ref());
+            let mut snapshots = head.bases().flat_map(|(_, base)| base.snapshots());
             require(snapshots.all(|snapshot| exists(&snapshot.digest.short())), "base");
             let mut pages = head.history.pages.iter();
             require(pages.all(|page| exists(&page.digest.short())), "history");

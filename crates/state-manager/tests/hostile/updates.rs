@@ -5,7 +5,7 @@ use state_core::edits::{Operation, StateEditor};
 use state_core::mutation::StackOutputs;
 use state_core::update::UpdateKind;
 use state_core::{Address, EntryKey, Error, Json, LogLevel, LogLine, Result, Timestamp, UpdateResult};
-use state_manager::{Intent, Session, Update, UpdateRequest};
+use state_manager::{Intent, Session, Stack, Update, UpdateRequest};
 
 /// Creates the resource `tag` in an update of its own.
 pub(crate) async fn update(session: &Session, tag: &str) -> Result<()> {
@@ -61,6 +61,13 @@ pub(crate) async fn edit(session: &Session) -> Result<()> {
         .edit(request, &state, editor.into_changes())
         .await
         .map(drop)
+}
+
+/// Imports the current snapshot again.
+pub(crate) async fn import_again(stack: &Stack, session: &Session) -> Result<()> {
+    let snapshot = stack.current().await?;
+    let request = UpdateRequest::new(UpdateKind::Import);
+    session.import(request, snapshot, None).await.map(drop)
 }
 
 /// Makes a revision that sets a stack output.

@@ -84,12 +84,17 @@ impl Driver {
 
 /// The stacks of a backend, on this clock.
 fn on(backend: Arc<dyn Backend>, clock: &Arc<ManualClock>) -> Stacks {
+    on_seeded(backend, clock, 1)
+}
+
+/// As [`on`], for another process: its nonces differ.
+fn on_seeded(backend: Arc<dyn Backend>, clock: &Arc<ManualClock>, seed: u64) -> Stacks {
     let clock = Arc::clone(clock);
     Stacks::new(
         backend,
         Environment {
             clock,
-            ..environment(1)
+            ..environment(seed)
         },
     )
 }

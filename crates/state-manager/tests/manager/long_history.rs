@@ -47,8 +47,8 @@ fn requests(plan: &FaultPlan) -> usize {
 }
 
 async fn revision(stack: &Stack, serial: u64) -> RevisionId {
-    let list = stack.revision_list().await.unwrap();
-    list.resolve(&serial.to_string().parse().unwrap()).unwrap()
+    let spec = serial.to_string().parse().unwrap();
+    stack.resolve(&spec).await.unwrap().unwrap()
 }
 
 #[tokio::test]
@@ -77,6 +77,14 @@ async fn queries_of_10000_revisions_need_at_most_22_requests() {
         Lookup::Found(view) => view,
         _ => panic!("the stack is missing"),
     };
+    measure(
+        "revision with a serial",
+        Box::pin(async {
+            let found = view().await.resolve(&"3".parse().unwrap()).await.unwrap();
+            assert_eq!(found.unwrap().serial().get(), 3);
+        }),
+    )
+    .await;
     measure(
         "page of the history",
         Box::pin(async {

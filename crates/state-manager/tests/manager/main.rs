@@ -13,6 +13,7 @@ mod copying;
 #[cfg(feature = "fs")]
 mod counted_files;
 mod counted_pages;
+mod counted_steps;
 mod crypters;
 mod edits;
 mod faults;
@@ -25,6 +26,7 @@ mod known_names;
 mod known_plain;
 #[cfg(feature = "fs")]
 mod known_stacks;
+mod late_renames;
 mod long_history;
 mod lookups;
 mod move_rollback;
@@ -41,8 +43,9 @@ mod recorded_keys;
 mod registry;
 #[cfg(feature = "fs")]
 mod replayed_peer;
-mod revisions;
 mod rotation;
+#[cfg(feature = "fs")]
+mod salvaged_objects;
 mod sealed;
 mod sealed_moves;
 mod sessions;

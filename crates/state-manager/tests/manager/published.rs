@@ -358,6 +358,34 @@ async fn output_reader_refuses_a_head_of_another_key() {
 }
 
 #[tokio::test]
+async fn failed_publication_is_reported_and_made_good() {
+    let shop = Shop::new().await;
+    let (folder, aside) = (shop.root().join("outputs"), shop.root().join("aside"));
+    let session = shop.stack(3).await.lock("deploy").await.unwrap();
+    std::fs::rename(&folder, &aside).unwrap();
+    std::fs::write(&folder, "not a folder").unwrap();
+    let update = start(&session).await;
+    update.set_outputs(outputs("db://second")).await.unwrap();
+    let revision = update.finish(UpdateResult::Succeeded).await.unwrap();
+    let failed = session.close().await.unwrap_err();
+    let expected = format!(
+        "the outputs document of revision {} of stack shop was not written",
+        revision.serial()
+    );
+    assert!(failed.to_string().starts_with(&expected), "{failed}");
+    // The revision is recorded, and the lock is free: the next session publishes its outputs.
+    std::fs::remove_file(&folder).unwrap();
+    std::fs::rename(&aside, &folder).unwrap();
+    let session = shop.stack(4).await.lock("deploy").await.unwrap();
+    session.close().await.unwrap();
+    let read = shop.read(&shop.carl).await.unwrap().unwrap();
+    assert_eq!(
+        (read.serial, &read.outputs),
+        (revision.serial(), &outputs("db://second"))
+    );
+}
+
+#[tokio::test]
 async fn output_reader_reads_the_stack_once_it_is_a_recipient() {
     let shop = Shop::new().await;
     shop.read(&shop.carl).await.unwrap().unwrap();

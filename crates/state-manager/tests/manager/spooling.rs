@@ -2,10 +2,11 @@
 //! like the stack, and recorded later.
 
 use super::*;
+use state_core::mutation::Resolution;
 use state_core::testkit::fault::{Fault, FaultPlan, FaultyBackend, Operation};
 use state_core::{Backend, ErrorKind, Json, Outcome, Properties};
 use state_encrypt::generate_identity;
-use state_manager::{Error, Mutation, SpoolOutcome, SpooledResult};
+use state_manager::{Error, Mutation, SpoolConflict, SpoolOutcome, SpoolPlacement, SpooledResult};
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
@@ -257,4 +258,79 @@ async fn edited_or_untagged_spool_of_a_sealed_stack_is_refused() {
     next.record_spooled(request(), &honest).await.unwrap();
     assert_eq!(next.state().pending().count(), 0);
     next.close().await.unwrap();
+}
+
+/// A session on a stack whose operation was resolved by hand, and the spooled result of that operation.
+async fn resolved_by_hand(resolution: Resolution) -> (MemoryBackend, Session, SpooledResult) {
+    let (backend, _stack) = new_stack().await;
+    let folder = tempfile::tempdir().unwrap();
+    let wrapped = FaultyBackend::new(Arc::new(backend.clone()));
+    let plan = wrapped.plan();
+    let gone = Stacks::new(Arc::new(wrapped), environment(2)).with_spool(folder.path());
+    let (session, step) = begun(gone, &plan, Fault::BeforeEffect).await;
+    let id = step.id();
+    step.succeed(Some(made("a"))).await.unwrap_err();
+    drop(session);
+    let spooled = SpooledResult::read(&file_in(folder.path())).unwrap();
+    let next = taken_over(&stacks(&backend, 3)).await;
+    next.resolve(request(), id, resolution).await.unwrap();
+    (backend, next, spooled)
+}
+
+async fn conflict(session: &Session, spooled: &SpooledResult) -> SpoolConflict {
+    let before = session.state().current().cloned();
+    let outcome = session.record_spooled(request(), spooled).await.unwrap();
+    assert_eq!(session.state().current().cloned(), before, "nothing is written");
+    match outcome {
+        SpoolOutcome::Conflict(conflict) => conflict,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn spooled_create_settled_as_not_done_is_a_conflict() {
+    for placement in [SpoolPlacement::Entry, SpoolPlacement::Deposed] {
+        let (_backend, session, spooled) = resolved_by_hand(Resolution::NotDone).await;
+        let found = conflict(&session, &spooled).await;
+        assert_eq!(
+            (found.operation, &found.missing),
+            (spooled.end.id, &Some(key("a")))
+        );
+        assert!(found.reason.contains("i-17"), "{}", found.reason);
+        session
+            .record_spooled_resource(request(), &spooled, placement)
+            .await
+            .unwrap();
+        let state = session.state();
+        let entry = state.entries().next().unwrap();
+        assert_eq!(entry.id.as_deref(), Some("i-17"));
+        assert_eq!(entry.is_live(), placement == SpoolPlacement::Entry);
+        let again = session.record_spooled(request(), &spooled).await.unwrap();
+        assert_eq!(again, SpoolOutcome::Known, "the state proves it now");
+        session.close().await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn spooled_create_done_with_another_id_is_a_conflict() {
+    let other = Entry {
+        id: Some("i-18".to_owned()),
+        ..made("a")
+    };
+    let (_backend, session, spooled) = resolved_by_hand(Resolution::Done(Some(Arc::new(other)))).await;
+    let found = conflict(&session, &spooled).await;
+    assert_eq!(found.missing, Some(key("a")), "{}", found.reason);
+    let refused = session
+        .record_spooled_resource(request(), &spooled, SpoolPlacement::Entry)
+        .await
+        .unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Conflict);
+    assert!(refused.to_string().contains("i-18"), "{refused}");
+    session
+        .record_spooled_resource(request(), &spooled, SpoolPlacement::Deposed)
+        .await
+        .unwrap();
+    let ids: Vec<_> = session.state().entries().map(|entry| entry.id.clone()).collect();
+    assert_eq!(ids, [Some("i-18".to_owned()), Some("i-17".to_owned())]);
+    session.close().await.unwrap();
 }

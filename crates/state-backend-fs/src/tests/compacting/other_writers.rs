@@ -53,6 +53,7 @@ async fn compaction_of_another_base_than_the_heads_is_ignored() {
     edit_head(&place, |head| {
         head.base = Base {
             snapshot: None,
+            content: None,
             start: fence.slot(),
             chain: *before.chain(),
         };
@@ -84,6 +85,7 @@ async fn copied(machine: &SimulatedFs, base: u64) -> FsBackend {
     if base > 0 {
         copy.base = Base {
             snapshot: None,
+            content: None,
             start: Slot(base),
             chain: *view.frames[usize::try_from(base).unwrap() - 1].chain(),
         };

@@ -6,6 +6,7 @@ use crate::error::CliError;
 use crate::exit::ExitCode;
 use crate::ownership;
 use crate::settings::file::here;
+use crate::store;
 use state_core::Crypter;
 use state_engine::program::Program;
 use state_engine::{ListSource, Registry, builtin};
@@ -190,7 +191,11 @@ impl Document {
 
 /// The providers of all resource kinds.
 pub(crate) fn registry(context: &Context) -> Result<Registry, CliError> {
-    Ok(builtin::registry(&context.environment, &here()?))
+    let (environment, folder) = (&context.environment, here()?);
+    Ok(match store::locks_folder() {
+        Some(locks) => builtin::registry_with_locks(environment, &folder, &locks),
+        None => builtin::registry(environment, &folder),
+    })
 }
 
 /// The name of the program in the current folder; none if there is not exactly one program that can be parsed. A broken

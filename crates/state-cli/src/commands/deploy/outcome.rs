@@ -6,6 +6,7 @@ use crate::context::Context;
 use crate::entry::PendingView;
 use crate::error::CliError;
 use crate::exit::ExitCode;
+use crate::settings::quoted;
 use crate::target::Target;
 use serde::Serialize;
 use state_core::backend::Holder;
@@ -13,10 +14,11 @@ use state_core::diff::{MaskedChange, diff};
 use state_core::mask::Mask;
 use state_core::mutation::StackOutputs;
 use state_core::{
-    EntryKey, FactoryInfo, MutationId, PendingOperation, RevisionId, Snapshot, StackName, Timestamp,
-    UpdateResult,
+    EntryKey, ErrorKind, FactoryInfo, MutationId, PendingOperation, RevisionId, Snapshot, StackName,
+    Timestamp, UpdateResult,
 };
 use state_engine::{Report, ResourceCommand, StepFailure};
+use state_manager::Session;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The outcome of a run, or of a plan that was not applied.
@@ -47,7 +49,7 @@ pub(super) struct Outcome {
     pub(super) unknown_outputs: BTreeSet<String>,
     pub(super) failures: Vec<FailureView>,
     pub(super) skipped: Vec<SkippedResource>,
-    /// Operations that were pending before the run and are resolved now.
+    /// Operations that were pending before the run and are resolved now; in a preview, those that a run would resolve.
     pub(super) settled: Vec<Settlement>,
     /// Operations that are pending now.
     pub(super) pending: Vec<PendingView>,
@@ -69,7 +71,7 @@ pub(super) struct Outcome {
     pub(super) parents: BTreeMap<String, String>,
     /// Whether the command was to apply the plan, not only to show it.
     #[serde(skip)]
-    applies: bool,
+    pub(super) applies: bool,
     /// The exit code of the error that stopped the run.
     #[serde(skip)]
     stopped: Option<ExitCode>,
@@ -150,9 +152,18 @@ impl Settlement {
 
     /// Describes the resolution in one line.
     pub(super) fn describe(&self) -> String {
+        self.describe_as("resolved")
+    }
+
+    /// Describes in one line what a run would do.
+    pub(super) fn foresee(&self) -> String {
+        self.describe_as("would resolve")
+    }
+
+    fn describe_as(&self, verb: &str) -> String {
         let operation = &self.operation;
         format!(
-            "resolved the pending {} of {}: {}",
+            "{verb} the pending {} of {}: {}",
             operation.op, operation.target, self.how
         )
     }
@@ -172,6 +183,12 @@ pub(super) fn is_stopped(done: &Result<Outcome, CliError>) -> bool {
         Ok(done) => done.stopped.is_some(),
         Err(error) => error.code == ExitCode::Indeterminate,
     }
+}
+
+/// Whether another client took over the lock.
+pub(super) async fn is_fenced(session: &Session) -> bool {
+    let checked = session.check().await;
+    checked.is_err_and(|error| error.kind() == ErrorKind::Fenced)
 }
 
 /// Changes the outcome to say that the run ended because another client took over the lock.
@@ -220,7 +237,11 @@ impl Outcome {
             unknown_outputs: report.unknown_outputs.clone(),
             failures: report.failures.iter().map(FailureView::of).collect(),
             skipped: report.skipped.iter().map(skipped).collect(),
-            settled: Vec::new(),
+            settled: report
+                .foreseen
+                .iter()
+                .map(|(operation, how)| Settlement::of(operation, how))
+                .collect(),
             pending: report.pending.iter().map(PendingView::new).collect(),
             interrupted: report.interrupted,
             error: report.source_error.clone(),
@@ -243,6 +264,7 @@ impl Outcome {
             applies: true,
             ..Self::planned(context, stack, &report)
         };
+        done.hint = done.failures.iter().find_map(FailureView::hint);
         if let Some(error) = stopped {
             done.stop(error.into());
         }
@@ -352,6 +374,22 @@ impl Outcome {
 }
 
 impl FailureView {
+    /// How the user can correct a recorded command that fails in each run: a change of the program doesn't reach the commands
+    /// of a replaced resource, or of one that the program doesn't declare any more.
+    fn hint(&self) -> Option<String> {
+        let is_broken = |reason: &String| {
+            reason.starts_with("`delete` failed") || reason.starts_with("`delete` can't be started")
+        };
+        let deposed = self.deposed.as_ref().map(|key| format!(" --deposed {key}"));
+        self.reasons.iter().any(is_broken).then(|| {
+            format!(
+                "if the recorded `delete` is wrong, correct it with `statectl edit {}{}`, then run the command again",
+                quoted(&self.address),
+                deposed.unwrap_or_default()
+            )
+        })
+    }
+
     fn of(failure: &StepFailure) -> Self {
         Self {
             address: failure.key.address.to_string(),

@@ -6,6 +6,7 @@ use super::flags::Flags;
 use super::live::LiveProgress;
 use super::outcome::{self, Outcome, Settlement, untouched};
 use super::settlements::{self, Settlements};
+use super::spool_intake::{self, SpoolIntake};
 use super::stack_choice::{self, ProgramName};
 use super::tree;
 use super::unfinished::UnfinishedWork;
@@ -18,7 +19,7 @@ use crate::settings::file::here;
 use crate::signals::Listener;
 use crate::store;
 use state_core::{Address, ErrorKind, StackName, State};
-use state_engine::settle::Settling;
+use state_engine::settle::{Decisions, Settling};
 use state_engine::{Basis, Engine, Interrupt, ListSource, Operation, Plan, Run, UpdateMetadata};
 use state_manager::{Session, Stack, Stacks};
 use std::collections::BTreeSet;
@@ -123,19 +124,29 @@ impl<'a> Deploy<'a> {
         self.require_owner(name, basis.state())?;
         let update_open = basis.state().update().is_some();
         self.flags.decisions(basis.state())?;
+        // Operations of a run that is active are not to be asked about: their outcome isn't final.
+        let is_active = holder.is_some() && update_open;
+        let kept = spool_intake::foresee(stack, basis.state());
+        let run = |approvals: &Approvals| {
+            let mut run = self.run(approvals)?;
+            run.options.foresee_settling = !is_active;
+            run.decisions.by_id.extend(kept.left.clone());
+            Ok::<_, CliError>(run)
+        };
         let approvals = Approvals::of_stack(&self.context.store, &self.stacks, stack.lineage())?;
         if self.is_found() && !(asks && self.context.prompt.yes) {
             approvals.of_run.withhold_reads();
         }
-        let mut plan = self.plan(basis, self.run(&approvals)?).await?;
+        let mut plan = self.plan(basis, run(&approvals)?).await?;
         while asks && self.approve(&object(name), &approvals, untouched(&[])).await? {
-            plan = self.plan(Basis::tip(stack).await?, self.run(&approvals)?).await?;
+            plan = self.plan(Basis::tip(stack).await?, run(&approvals)?).await?;
         }
         let refused = approvals.of_run.refused();
         if !refused.is_empty() && !plan.report().succeeded() {
             return Err(approvals::refusal(&object(name), &refused, untouched(&[])));
         }
         let mut seen = Outcome::planned(self.context, name, plan.report());
+        seen.warnings.extend(kept.warnings);
         if let Some(holder) = holder {
             seen.note_holder(&holder, update_open);
         }
@@ -196,7 +207,16 @@ impl<'a> Deploy<'a> {
         if self.is_found() && !self.context.prompt.yes && self.confirmed.is_none() {
             approvals.of_run.withhold_reads();
         }
-        let settling = self.settle(session, &heard, &approvals).await;
+        // Before the intake: an answer about an operation stays valid if its result lies in a file.
+        let decisions = self.flags.decisions(&session.state())?;
+        let (settling, warnings) = match SpoolIntake::run(session, &self.stacks.url()).await {
+            Ok(intake) => {
+                heard.add(intake.settled);
+                let settling = self.settle(session, &heard, &approvals, decisions).await;
+                (settling, intake.warnings)
+            }
+            Err(error) => (Err(error), Vec::new()),
+        };
         let settled = heard.take();
         let resolved = settlements::describe_all(&settled);
         let asked = session.state().pending().map(|operation| operation.id).collect();
@@ -209,9 +229,10 @@ impl<'a> Deploy<'a> {
         };
         if let Ok(done) = &mut done {
             done.advise(self.context.prompt.can_ask(), &asked);
+            done.warnings.extend(warnings);
         }
         // A store may report a write after a takeover as a write with unknown outcome. The lock shows the real reason.
-        if outcome::is_stopped(&done) && is_fenced(session).await {
+        if outcome::is_stopped(&done) && outcome::is_fenced(session).await {
             outcome::mark_fenced(&mut done);
         }
         // An error must not hide that pending operations were already resolved: these changes stay.
@@ -250,8 +271,8 @@ impl<'a> Deploy<'a> {
         session: &Session,
         heard: &Arc<Settlements>,
         approvals: &Approvals,
+        decisions: Decisions,
     ) -> Result<Settling, CliError> {
-        let decisions = self.flags.decisions(&session.state())?;
         if session.state().pending().next().is_none() || !self.context.prompt.can_ask() {
             return Ok(Settling::default());
         }
@@ -358,7 +379,9 @@ impl<'a> Deploy<'a> {
                 Operation::Update(Box::new(source))
             }
         };
+        let foresee_settling = run.options.foresee_settling;
         run.options = self.flags.options(&known)?;
+        run.options.foresee_settling = foresee_settling;
         run.metadata = self.metadata()?;
         Ok(self.engine.plan(basis, operation, run).await?)
     }
@@ -442,12 +465,6 @@ impl<'a> Deploy<'a> {
             Goal::Destroy(_) => format!("Destroy these resources of {object} ({steps})?"),
         }
     }
-}
-
-/// Whether another client took over the lock.
-async fn is_fenced(session: &Session) -> bool {
-    let checked = session.check().await;
-    checked.is_err_and(|error| error.kind() == ErrorKind::Fenced)
 }
 
 fn object(name: &StackName) -> String {

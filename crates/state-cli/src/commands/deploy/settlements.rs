@@ -25,6 +25,14 @@ impl Settlements {
         }
     }
 
+    /// Adds operations that were resolved without a question to their providers.
+    pub(super) fn add(&self, settled: Vec<Settlement>) {
+        self.heard
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .extend(settled);
+    }
+
     /// The resolutions since the last call.
     pub(super) fn take(&self) -> Vec<Settlement> {
         std::mem::take(&mut *self.heard.lock().unwrap_or_else(PoisonError::into_inner))

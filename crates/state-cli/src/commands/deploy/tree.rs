@@ -41,7 +41,10 @@ fn derived_commands(page: &mut Page, outcome: &Outcome) {
 /// Prints the final report of a command.
 pub(super) fn report(page: &mut Page, done: &Outcome) {
     for settled in &done.settled {
-        page.line(settled.describe());
+        page.line(match done.applies {
+            true => settled.describe(),
+            false => settled.foresee(),
+        });
     }
     if done.preview {
         return preview(page, done);
@@ -225,8 +228,8 @@ fn pending_hint(advice: PendingAdvice, id: &str) -> String {
         PendingAdvice::ConfirmedRefresh => "statectl refresh --yes",
         PendingAdvice::Resolve => {
             return format!(
-                "the providers can't determine the outcome: check the real resource, then run `statectl pending resolve {id} \
-                 --not-done`, or `--done` with its id"
+                "the providers can't determine the outcome: wait for commands that still run, check the real resource, then run \
+                 `statectl pending resolve {id} --not-done`, or `--done` with its id"
             );
         }
     };

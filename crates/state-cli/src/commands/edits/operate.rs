@@ -5,6 +5,7 @@ use crate::context::{CommandResult, Context};
 use crate::error::CliError;
 use crate::exit::ExitCode;
 use crate::marks::{count, first};
+use crate::reserve::with_reserve;
 use crate::unmarked_secrets;
 use clap::Args;
 use serde::Serialize;
@@ -131,7 +132,11 @@ pub(super) async fn locked(
     work: impl AsyncFnOnce(&Session) -> Result<EditReport, CliError>,
 ) -> CommandResult {
     let stack = context.store.open_stack().await?;
-    let (mut done, mut warnings) = context.store.locked(&stack, kind, work).await?;
+    let edited = context.store.locked(&stack, kind, work);
+    let (mut done, mut warnings) = match kind {
+        "rm" => with_reserve(&stack, edited).await?,
+        _ => edited.await?,
+    };
     warnings.append(&mut done.warnings);
     context.report(kind, &done, warnings, |page| {
         let summary = preview::summary(&done.changes);

@@ -57,19 +57,20 @@ pub(super) async fn read(context: &Context, args: Args) -> Result<Source, CliErr
 fn understand(clock: &dyn Clock, args: &Args) -> Result<Source, CliError> {
     let Unwrapped { name, bytes, notes } = unwrapped(args)?;
     let formats = formats::all();
-    let (format, found) = match args.format {
-        FormatArg::Named(format) => (format, None),
-        FormatArg::Auto => {
-            let detected = formats.detect(&bytes).map_err(|error| failed(&name, error))?;
-            (detected.format, Some(detected.description))
-        }
-    };
     let options = ReadOptions {
         broken: args.repair,
         ..ReadOptions::new(clock)
     };
-    let imported = formats.import(bytes, format, &options);
-    let mut imported = imported.map_err(|error| match failed(&name, error) {
+    let read = match args.format {
+        FormatArg::Named(format) => {
+            let imported = formats.import(bytes, format, &options);
+            imported.map(|imported| (format, None, imported))
+        }
+        FormatArg::Auto => formats
+            .import_detected(bytes, &options)
+            .map(|(detected, imported)| (detected.format, Some(detected.description), imported)),
+    };
+    let (format, found, mut imported) = read.map_err(|error| match failed(&name, error) {
         // Don't recommend `--repair` to a user who passed it.
         error if args.repair && error.hint.as_deref() == Some(REPAIR) => error.with_hint(BEYOND_REPAIR),
         error => error,

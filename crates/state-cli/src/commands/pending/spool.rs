@@ -1,11 +1,15 @@
 //! `pending resolve --from FILE`: records a result that was saved in a file because the store was unreachable.
 
+use super::Placement;
 use crate::context::{CommandResult, Context};
+use crate::error::CliError;
 use crate::settings::quoted;
 use crate::store;
 use serde::Serialize;
-use state_core::{MutationId, RevisionId, UpdateKind};
-use state_manager::{Session, SpoolOutcome, SpooledResult, Stack, UpdateRequest};
+use state_core::{Error, MutationId, RevisionId, State, UpdateKind};
+use state_manager::{
+    Session, SpoolConflict, SpoolOutcome, SpoolPlacement, SpooledResult, Stack, UpdateRequest,
+};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -19,13 +23,15 @@ struct SpoolReport {
     still_pending: usize,
 }
 
-/// The files with saved results of this stack's operations, by operation id; if an operation has several, the first.
-/// Unreadable files are skipped: naming one with `--from` reports the reason.
-pub(super) fn waiting(stack: &Stack) -> BTreeMap<MutationId, PathBuf> {
-    let of_stack = |path: PathBuf| {
-        let spooled = SpooledResult::read(&path).ok()?;
-        (spooled.lineage == stack.lineage()).then_some((spooled.end.id, path))
-    };
+/// A file in the spool folder whose name belongs to a stack.
+pub(in crate::commands) struct SpoolFile {
+    pub(in crate::commands) path: PathBuf,
+    /// The saved result, or the reason why the file can't be read.
+    pub(in crate::commands) content: Result<SpooledResult, Error>,
+}
+
+/// The files with saved results of this stack, sorted by name. Results of an operation that has several follow each other.
+pub(in crate::commands) fn files(stack: &Stack) -> Vec<SpoolFile> {
     let begin = stack.lineage().to_string();
     let is_named = |path: &PathBuf| {
         let name = path.file_name().and_then(|name| name.to_str());
@@ -38,19 +44,61 @@ pub(super) fn waiting(stack: &Stack) -> BTreeMap<MutationId, PathBuf> {
         .filter_map(|file| Some(file.ok()?.path()))
         .filter(is_named)
         .collect();
-    // Reversed, because collecting into a map keeps the last of several files with the same id.
     paths.sort();
-    paths.into_iter().rev().filter_map(of_stack).collect()
+    let read = |path: PathBuf| {
+        let content =
+            SpooledResult::read(&path).and_then(|spooled| match spooled.lineage == stack.lineage() {
+                true => Ok(spooled),
+                false => Err(Error::invalid(
+                    path.display().to_string(),
+                    "it belongs to another stack",
+                )),
+            });
+        SpoolFile { path, content }
+    };
+    paths.into_iter().map(read).collect()
+}
+
+/// The files with saved results, by operation id; if an operation has several, the first. Unreadable files are skipped.
+pub(super) fn by_operation(files: &[SpoolFile]) -> BTreeMap<MutationId, &Path> {
+    let readable = files.iter().rev().filter_map(|file| {
+        let spooled = file.content.as_ref().ok()?;
+        Some((spooled.end.id, &*file.path))
+    });
+    // Reversed, because collecting into a map keeps the last of several files with the same id.
+    readable.collect()
+}
+
+/// Warnings about files that belong to no pending operation. Each may be the only evidence of a resource.
+pub(super) fn unmatched(files: &[SpoolFile], state: &State) -> Vec<String> {
+    let warning = |file: &SpoolFile| {
+        let path = file.path.display();
+        match &file.content {
+            Err(error) => Some(format!("{path} keeps a result that can't be read: {error}")),
+            Ok(spooled) if state.pending().any(|operation| operation.id == spooled.end.id) => None,
+            Ok(spooled) => Some(format!(
+                "{path} keeps a result of operation {}, which is not pending: compare it with the state with `{}`",
+                spooled.end.id,
+                command(&file.path)
+            )),
+        }
+    };
+    files.iter().filter_map(warning).collect()
 }
 
 /// The hint for recording a result that is saved in a file.
-pub(super) fn hint(file: &Path) -> String {
+pub(in crate::commands) fn hint(file: &Path) -> String {
+    format!("record the result kept in a file with `{}`", command(file))
+}
+
+/// The command that records a result that is saved in a file.
+fn command(file: &Path) -> String {
     let file = quoted(&file.display().to_string());
-    format!("record the result kept in a file with `statectl pending resolve --from {file}`")
+    format!("statectl pending resolve --from {file}")
 }
 
 /// Runs `pending resolve --from`.
-pub(super) async fn resolve(context: &Context, file: &Path) -> CommandResult {
+pub(super) async fn resolve(context: &Context, file: &Path, placement: Option<Placement>) -> CommandResult {
     let spooled = SpooledResult::read(file)?;
     let stacks = context.store.open().await?;
     let name = context.settings.stack.as_ref().unwrap_or(&spooled.stack);
@@ -59,18 +107,35 @@ pub(super) async fn resolve(context: &Context, file: &Path) -> CommandResult {
     let work = async |session: &Session| {
         let message = format!("pending operation {id}: result from a file");
         let request = UpdateRequest::new(UpdateKind::Edit).with_message(message);
-        let back = session.record_spooled(request, &spooled).await?;
-        Ok((back, session.state().pending().count()))
+        let is_pending = session.state().pending().any(|operation| operation.id == id);
+        let placement = placement.filter(|_| !is_pending);
+        let revision = match placement {
+            Some(placement) => {
+                let placement = placement.into();
+                Some(
+                    session
+                        .record_spooled_resource(request, &spooled, placement)
+                        .await?,
+                )
+            }
+            None => match session.record_spooled(request, &spooled).await? {
+                SpoolOutcome::Recorded(revision) => Some(revision),
+                SpoolOutcome::Known => None,
+                SpoolOutcome::Conflict(found) => return Err(conflict(&found, file)),
+                _ => {
+                    let object = format!("operation {id}");
+                    return Err(CliError::failed(object, "the outcome of the result is unknown"));
+                }
+            },
+        };
+        Ok((revision, session.state().pending().count()))
     };
     let (done, warnings) = context.store.locked(&stack, "pending resolve", work).await?;
-    let (back, still_pending) = done;
+    let (revision, still_pending) = done;
     let report = SpoolReport {
         stack: stack.name().to_string(),
         operation: id.to_string(),
-        revision: match back {
-            SpoolOutcome::Recorded(revision) => Some(revision),
-            _ => None,
-        },
+        revision,
         still_pending,
     };
     context.report("pending-resolve-from", &report, warnings, |page| {
@@ -85,4 +150,30 @@ pub(super) async fn resolve(context: &Context, file: &Path) -> CommandResult {
             page.line(format_args!("still pending: {}", report.still_pending));
         }
     })
+}
+
+/// The error for a result whose operation was settled otherwise.
+pub(in crate::commands) fn conflict(found: &SpoolConflict, file: &Path) -> CliError {
+    let object = format!("result of operation {}", found.operation);
+    let record = format!("{} --as", command(file));
+    let hint = match &found.missing {
+        Some(key) => format!(
+            "if the resource exists, record it as {} with `{record} entry`, or for deletion by the next `up` with `{record} \
+             deposed`; keep the file until then",
+            key.address
+        ),
+        None => {
+            "check the real resource and read it with `statectl refresh`; keep the file until then".to_owned()
+        }
+    };
+    CliError::conflict(object, &found.reason).with_hint(hint)
+}
+
+impl From<Placement> for SpoolPlacement {
+    fn from(placement: Placement) -> Self {
+        match placement {
+            Placement::Entry => Self::Entry,
+            Placement::Deposed => Self::Deposed,
+        }
+    }
 }

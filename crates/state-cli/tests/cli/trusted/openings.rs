@@ -120,6 +120,14 @@ const OTHERS: &[(&str, &str)] = &[
         "doctor",
         "judges the store; a stack that it cannot open is a warning",
     ),
+    (
+        "salvage",
+        "rebuilds damaged stacks only, and accepts each as its readers do",
+    ),
+    (
+        "restore",
+        "replaces a stack that was rolled back; accepts a backup as salvage accepts a stack",
+    ),
     ("init", "opens no stack"),
     ("stack new", "creates a stack"),
     ("trust path", "opens no stack"),

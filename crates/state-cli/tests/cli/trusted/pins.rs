@@ -186,3 +186,44 @@ fn changes_of_recipients_mark_the_users_own() {
         assert!(history.contains(&part), "{history}");
     }
 }
+
+/// The files in which this user's client remembers stacks.
+fn pin_files(sandbox: &Sandbox, who: &str) -> Vec<std::path::PathBuf> {
+    let stores = std::fs::read_dir(sandbox.path().join(who).join("seen/statectl/seen")).unwrap();
+    let folders = stores.map(|store| store.unwrap().path().join("stacks"));
+    let files = folders.flat_map(|folder| std::fs::read_dir(folder).unwrap());
+    files.map(|file| file.unwrap().path()).collect()
+}
+
+#[test]
+fn damaged_pin_allows_reads_and_refuses_writes() {
+    let sandbox = sealed_shop();
+    let anna = |arguments: &[&str]| as_user(&sandbox, "anna", arguments);
+    let taint = &["taint", "terraform_data.database", "--yes"];
+    for damaged in ["", "{", "[]"] {
+        for file in pin_files(&sandbox, "anna") {
+            std::fs::write(file, damaged).unwrap();
+        }
+        for read in [&["list"][..], &["history"], &["export", "--show-secrets"]] {
+            let ran = anna(read).exits(0);
+            assert!(
+                ran.stderr.contains("what this client remembers of it is lost"),
+                "{ran:?}"
+            );
+            assert!(ran.stderr.contains("statectl trust --accept"), "{ran:?}");
+        }
+        let refused = anna(taint).exits(12);
+        assert!(refused.stderr.contains("statectl trust --accept"), "{refused:?}");
+        for file in pin_files(&sandbox, "anna") {
+            assert_eq!(
+                std::fs::read_to_string(file).unwrap(),
+                damaged,
+                "only the user accepts it"
+            );
+        }
+        let trusted = anna(&["trust", "--accept", "--yes"]).exits(0);
+        assert!(trusted.stdout.contains("remembered: unknown"), "{trusted:?}");
+        assert_eq!(anna(&["list"]).exits(0).stderr, "");
+        anna(taint).exits(0);
+    }
+}

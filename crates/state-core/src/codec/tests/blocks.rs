@@ -12,7 +12,16 @@ use std::num::NonZeroUsize;
 fn decoded(blocks: &[&[u8]], threads: usize) -> Result<Snapshot> {
     let mut blocks = blocks.iter();
     let threads = NonZeroUsize::new(threads).expect("at least one thread");
-    decode_stored("stored", threads, || Ok(blocks.next()))
+    decode_stored("stored", threads, |buffer| {
+        Ok(fill(buffer, blocks.next().copied()))
+    })
+}
+
+/// Replaces the content of a buffer by the block, if there is one.
+pub(super) fn fill(buffer: &mut Vec<u8>, block: Option<&[u8]>) -> bool {
+    buffer.clear();
+    buffer.extend_from_slice(block.unwrap_or_default());
+    block.is_some()
 }
 
 /// Cuts a text after some of its newlines.
@@ -116,13 +125,13 @@ fn error_of_the_source_ends_the_decoding() {
     for threads in [1, 4] {
         for (readable, is_malformed) in [(40, false), (60, true)] {
             let (mut rest, mut failed) = (lines[..readable].iter(), 0);
-            let result = decode_stored("stored", NonZeroUsize::new(threads).unwrap(), || {
-                match rest.next() {
-                    Some(line) => Ok(Some(line)),
-                    None => {
-                        failed += 1;
-                        Err(Error::corrupt("stored", 0, "it can't be read"))
-                    }
+            let result = decode_stored("stored", NonZeroUsize::new(threads).unwrap(), |buffer| match rest
+                .next()
+            {
+                Some(line) => Ok(fill(buffer, Some(line))),
+                None => {
+                    failed += 1;
+                    Err(Error::corrupt("stored", 0, "it can't be read"))
                 }
             });
             let error = result.unwrap_err();

@@ -1,5 +1,6 @@
 //! Property tests of the codec on random snapshots.
 
+use super::blocks::fill;
 use super::{UNOBIN, decode, encode_pretty, encode_stored};
 use crate::codec::{decode_stored, entry_text};
 use crate::entry::Provider;
@@ -330,5 +331,7 @@ proptest! {
 /// Decodes the lines of a stored snapshot, each as a block.
 fn by_line(lines: &[Vec<u8>]) -> crate::Result<Snapshot> {
     let mut lines = lines.iter();
-    decode_stored("stored", NonZeroUsize::MIN, || Ok(lines.next()))
+    decode_stored("stored", NonZeroUsize::MIN, |buffer| {
+        Ok(fill(buffer, lines.next().map(Vec::as_slice)))
+    })
 }

@@ -13,15 +13,16 @@
 //! assert!(store.copy_target().is_ok() && store.checkable().is_err());
 //! ```
 
-use super::{Backend, ObjectName, StoreCheck, StoredItem, Tail};
+use super::{Acquire, Backend, ObjectName, RepairableStore, StoreCheck, StoredItem, Tail};
 use crate::counter::Slot;
 use crate::error::{Error, Result};
 use crate::head::Head;
-use crate::id::Lineage;
-use crate::journal::Frame;
+use crate::id::{Lineage, Nonce};
+use crate::journal::{Frame, ParsedFrame};
 use async_trait::async_trait;
 use bytes::Bytes;
 use std::fmt;
+use std::time::Duration;
 
 /// A store whose guarantees can be tested on the live system.
 #[async_trait]
@@ -52,6 +53,97 @@ pub trait CopyTarget: Send + Sync {
     /// # Errors
     /// `Conflict` if the stack already exists.
     async fn adopt_stack(&self, head: &Head, before: Tail, frames: &[Frame]) -> Result<()>;
+
+    /// Brings a copy that was made by [`adopt_stack`](Self::adopt_stack) up to date: raises the epoch of its head, appends
+    /// the frames, and replaces the head last. Holds the writer lock of the copy meanwhile. New objects must be stored
+    /// before. After an interruption the copy is a valid stack that ends somewhere between its old and its new end, and a
+    /// new update can follow. Repeating a call that succeeded has no effect.
+    ///
+    /// # Errors
+    /// `Conflict` if the copy isn't the one that was read any more; `Locked` if a writer holds its lock. The default
+    /// implementation returns `Unsupported`.
+    async fn update_stack(&self, update: &CopyUpdate) -> Result<()> {
+        let object = format!("stack {}", update.head.lineage);
+        Err(Error::unsupported(object, "an update of an existing copy"))
+    }
+}
+
+/// The changes of a stack that an existing copy takes over.
+#[derive(Clone, Debug)]
+pub struct CopyUpdate {
+    /// Nonce of the head of the copy that was read.
+    pub expected: Nonce,
+    /// The new head of the copy. The store keeps the epoch and the generation of the copy if they are higher.
+    pub head: Head,
+    /// The frames after the end of the copy.
+    pub frames: Vec<Frame>,
+    /// The request for the writer lock of the copy.
+    pub lock: Acquire,
+}
+
+impl CopyUpdate {
+    /// Whether the head of the copy is the one of this update, because an earlier call succeeded.
+    ///
+    /// # Errors
+    /// `Conflict` if the head is neither that one nor the one that was read, or if the copy was removed.
+    pub fn is_made(&self, object: &str, head: &Head) -> Result<bool> {
+        if head.nonce == self.head.nonce {
+            return Ok(true);
+        }
+        if head.nonce == self.expected && !head.removed {
+            return Ok(false);
+        }
+        Err(self.overtaken(object))
+    }
+
+    /// The head with which the update begins: the one of the copy, with an epoch that the new frames may have. A reader refuses
+    /// frames whose epoch is later than the one of the head, and the epochs of a journal never decrease.
+    ///
+    /// # Errors
+    /// `Corrupt` if the epoch of the source can't follow the one of the copy.
+    pub fn first_head(&self, object: &str, copy: &Head) -> Result<Head> {
+        let epoch = self.head.epoch.max(copy.epoch);
+        super::require_epoch(object, copy.epoch, epoch)?;
+        Ok(Head {
+            epoch,
+            closed: false,
+            nonce: self.lock.head_nonce,
+            ..copy.clone()
+        })
+    }
+
+    /// The head with which the update ends.
+    pub fn last_head(&self, first: &Head) -> Head {
+        Head {
+            epoch: first.epoch,
+            generation: first.generation.max(self.head.generation),
+            ..self.head.clone()
+        }
+    }
+
+    /// Checks that the frames follow the end of the copy.
+    ///
+    /// # Errors
+    /// `Conflict` if they don't.
+    pub fn require_follows(&self, object: &str, copy: Tail) -> Result<()> {
+        let mut tail = copy;
+        for frame in &self.frames {
+            let follows = matches!(Frame::parse(frame.bytes(), 0, &tail.chain), ParsedFrame::Frame(_));
+            if !follows || frame.slot() != tail.next {
+                return Err(self.overtaken(object));
+            }
+            tail = Tail::after(frame);
+        }
+        Ok(())
+    }
+
+    /// The error for a copy that was changed since it was read.
+    pub fn overtaken(&self, object: &str) -> Error {
+        Error::conflict(
+            object,
+            "the copy was changed while it was being updated; copy the stack again",
+        )
+    }
 }
 
 /// A store that can list and delete stored items, so that old history can be collected.
@@ -62,6 +154,46 @@ pub trait CollectableStore: Send + Sync {
     /// Lists the stored items of a stack in no particular order: all its objects, and the deletable parts of its
     /// journal that lie entirely before `before`, the first slot of a segment.
     async fn stored_items(&self, lineage: Lineage, before: Slot) -> Result<Vec<StoredItem>>;
+
+    /// Counts or deletes what crashed processes left: in the part of one stack, and in the part that all stacks share.
+    /// Nothing that a running process may still need is a leftover, nor anything that changed in the last `min_age`. The
+    /// default, for stores without leftovers, returns none.
+    async fn leftovers(
+        &self,
+        _lineage: Lineage,
+        _min_age: Duration,
+        _action: LeftoverAction,
+    ) -> Result<Leftovers> {
+        Ok(Leftovers::default())
+    }
+}
+
+/// What a call of [`CollectableStore::leftovers`] does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LeftoverAction {
+    /// Counts the leftovers and deletes none of them.
+    Count,
+    /// Deletes the leftovers and counts those that were deleted.
+    Delete,
+}
+
+/// Number and size of files that crashed processes left.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Leftovers {
+    /// Number of files that are leftovers.
+    pub files: u64,
+    /// Total size in bytes.
+    pub bytes: u64,
+}
+
+/// A store that keeps space in reserve, so that old data can be deleted when the store is full.
+#[async_trait]
+pub trait ReservingStore: Send + Sync {
+    /// Frees the reserved space, if there is some.
+    async fn free_reserve(&self) -> Result<()>;
+
+    /// Reserves the space again, as much as there is. Returns whether all of it could be reserved.
+    async fn restore_reserve(&self) -> Result<bool>;
 }
 
 /// A store behind a network: opening it sends no request, and it has its own clock.
@@ -99,8 +231,12 @@ pub struct Extensions<'a> {
     pub collectable: Option<&'a dyn CollectableStore>,
     /// Requests to a store behind a network.
     pub remote: Option<&'a dyn RemoteStore>,
+    /// Space in reserve for deletions.
+    pub reserve: Option<&'a dyn ReservingStore>,
     /// Credentials that the store keeps.
     pub credentials: Option<&'a dyn CredentialStore>,
+    /// Access to single objects, to repair a damaged store.
+    pub repairable: Option<&'a dyn RepairableStore>,
 }
 
 impl<'a> Extensions<'a> {
@@ -137,10 +273,24 @@ impl<'a> Extensions<'a> {
         self
     }
 
+    /// Adds the capability to keep space in reserve.
+    #[must_use]
+    pub const fn with_reserve(mut self, store: &'a dyn ReservingStore) -> Self {
+        self.reserve = Some(store);
+        self
+    }
+
     /// Adds the capability to delete stored credentials.
     #[must_use]
     pub const fn with_credentials(mut self, store: &'a dyn CredentialStore) -> Self {
         self.credentials = Some(store);
+        self
+    }
+
+    /// Adds the access to single objects.
+    #[must_use]
+    pub const fn with_repair(mut self, store: &'a dyn RepairableStore) -> Self {
+        self.repairable = Some(store);
         self
     }
 }
@@ -152,13 +302,24 @@ impl fmt::Debug for Extensions<'_> {
             .field("copy_target", &self.copy_target.is_some())
             .field("collectable", &self.collectable.is_some())
             .field("remote", &self.remote.is_some())
+            .field("reserve", &self.reserve.is_some())
             .field("credentials", &self.credentials.is_some())
+            .field("repairable", &self.repairable.is_some())
             .finish()
     }
 }
 
 /// Access to optional capabilities for callers that require them.
 impl dyn Backend + '_ {
+    /// Returns the access to single objects.
+    ///
+    /// # Errors
+    /// `Unsupported` if the store can't be repaired.
+    pub fn repairable(&self) -> Result<&dyn RepairableStore> {
+        let repairable = self.extensions().repairable;
+        repairable.ok_or_else(|| Error::unsupported(self.url(), "a repair of damaged objects"))
+    }
+
     /// Returns the store check.
     ///
     /// # Errors

@@ -27,15 +27,18 @@ impl StoredItemName {
     /// Checks that a head doesn't refer to the item. Stores call this before they delete anything.
     ///
     /// # Errors
-    /// `Invalid` for the snapshot of one of the head's bases, and for the wrapped current data key.
+    /// `Invalid` for the snapshot of one of the head's bases, and for the files of the current data key that the head lists.
     pub fn check_not_referenced(&self, head: &Head) -> Result<()> {
-        for snapshot in head.bases().filter_map(|(_, base)| base.snapshot.as_ref()) {
+        for snapshot in head.bases().flat_map(|(_, base)| base.snapshots()) {
             if *self == Self::Object(snapshot.object()) {
                 return Err(self.refuse_delete("the stack's head refers to it"));
             }
         }
         match self {
-            Self::Object(ObjectName::Key { id, .. }) if head.key_id == Some(*id) => {
+            Self::Object(ObjectName::Key { id, number })
+                if head.key_id == Some(*id)
+                    && head.keys.as_ref().is_none_or(|keys| keys.files.contains(number)) =>
+            {
                 Err(self.refuse_delete("it holds the current data key"))
             }
             _ => Ok(()),

@@ -1,7 +1,7 @@
 //! Cycles, which prevent a list from having a topological order.
 
-use super::graph::{Graph, NONE};
-use super::lists::Lists;
+use super::graph::Graph;
+use super::lists::{Lists, NONE};
 use super::order::Blocked;
 use crate::address::EntryKey;
 use crate::verify::{Rule, Violation};

@@ -1,17 +1,14 @@
 //! The dependency graph as arrays of numbers, so that a graph of a million entries needs only a few allocations.
 
-use super::lists::Lists;
-use super::names::{Buffer, Names};
+use super::builder::Nodes;
+use super::lists::{Lists, NONE};
+use super::members::Members;
+use super::names::Names;
 use super::{Cycle, by_text, order};
 use crate::address::Address;
-use crate::entry::{ReferenceField, SharedEntry, Target};
+use crate::entry::{ReferenceField, SharedEntry};
 use crate::hashing::PositionTable;
-
-/// Marks the absence of a node number.
-pub(super) const NONE: u32 = u32::MAX;
-
-/// Number of entries that are processed together, so that their lookups wait for memory at the same time.
-const BLOCK: usize = 64;
+use std::ops::Range;
 
 /// The dependency graph of a list of entries. The addresses of the list are looked up once, when the graph is made; all
 /// functions that take a graph work with numbers from then on.
@@ -42,34 +39,38 @@ pub struct Graph<'a> {
     /// The node of each reference of each entry, in the order of [`Entry::references`](crate::Entry::references);
     /// [`NONE`] for a missing target.
     pub(super) needs: Lists,
-    /// Entries of each node, in list order: the live entry and all deposed ones of an address, or all live members of a
-    /// group.
-    pub(super) members: Lists,
+    members: Members,
 }
 
 impl<'a> Graph<'a> {
     /// The number of entries from which on a list is too long.
     pub(crate) const LIMIT: usize = PositionTable::LIMIT as usize / 2;
 
-    /// Makes the graph of a list, in one pass over its addresses and one over its references.
+    /// Makes the graph of a list, in one pass over its entries.
     ///
     /// # Panics
     /// If the list has 2,147,483,647 or more entries.
     pub fn new(entries: &'a [SharedEntry]) -> Self {
+        Self::inspecting(entries, |_| ())
+    }
+
+    /// Makes the graph of a list like [`Graph::new`], and calls `inspect` with the positions of each block of
+    /// entries. A second pass over a long list would load all entries from memory again.
+    pub(crate) fn inspecting(entries: &'a [SharedEntry], inspect: impl FnMut(Range<usize>)) -> Self {
         // Each entry adds at most two nodes, so all numbers are smaller than `NONE`.
         assert!(
             entries.len() < Self::LIMIT,
             "a list of {} entries is too long",
             entries.len()
         );
-        let (addresses, address_of) = address_nodes(entries);
-        let (groups, group_of) = group_nodes(entries, addresses.len());
-        let needs = needs(entries, &addresses, &groups);
-        let nodes = addresses.len() + groups.len();
-        let of_address = address_of.iter().copied().zip(0..);
-        let of_group = group_of.iter().copied().zip(0..);
-        let of_group = of_group.filter(|(node, _)| *node != NONE);
-        let members = Lists::collect(nodes, of_address.chain(of_group));
+        let Nodes {
+            addresses,
+            groups,
+            address_of,
+            group_of,
+            needs,
+        } = Nodes::collect(entries, inspect);
+        let members = Members::collect(addresses.len(), &address_of, groups.len(), &group_of);
         Self {
             entries,
             addresses,
@@ -101,11 +102,17 @@ impl<'a> Graph<'a> {
         if self.is_in_order() {
             return Ok((0..self.entries.len()).collect());
         }
-        let given: Vec<u32> = (0..self.len()).collect();
-        match order::walk(self, &given) {
-            Ok(traversal) => Ok(positions(&order::pulled(self, &traversal.first))),
-            Err(blocked) => Err(Cycle::smallest(self, &blocked)),
+        // With one entry for each address, there is no choice of the entry to move, so a cycle is all that can prevent an
+        // order. The traversal by position is needed only to report the cycle.
+        if self.has_unique_addresses()
+            && let Some(order) = order::pulled(self, None)
+        {
+            return Ok(positions(&order));
         }
+        let given: Vec<u32> = (0..self.len()).collect();
+        let traversal = order::walk(self, &given).map_err(|blocked| Cycle::smallest(self, &blocked))?;
+        let order = order::pulled(self, Some(&traversal.first));
+        Ok(positions(&order.unwrap_or(traversal.order)))
     }
 
     /// Whether the list is in topological order. References to missing targets are ignored.
@@ -126,14 +133,26 @@ impl<'a> Graph<'a> {
 
     /// Whether the reference to a node is satisfied at a position.
     pub(super) fn is_met(&self, node: u32, entry: u32) -> bool {
-        let members = self.members.get(node);
-        // Members are in list order. One earlier generation satisfies a reference to an address, but a group needs all of
-        // its live members earlier.
-        if self.is_address(node) {
-            members.first().is_some_and(|&first| first < entry)
-        } else {
-            members.last().is_none_or(|&last| last < entry)
+        if !self.is_address(node) {
+            // A group needs all of its live members earlier.
+            return self.members(node).last().is_none_or(|&last| last < entry);
         }
+        if self.has_unique_addresses() {
+            return node < entry;
+        }
+        // Members are in list order. One earlier generation satisfies a reference to an address.
+        self.members(node).first().is_some_and(|&first| first < entry)
+    }
+
+    /// Whether each address has one entry. An entry and the node of its address then have the same number.
+    pub(super) fn has_unique_addresses(&self) -> bool {
+        self.addresses() == self.len()
+    }
+
+    /// Entries of a node, in list order: the live entry and all deposed ones of an address, or all live members of a
+    /// group.
+    pub(super) fn members(&self, node: u32) -> &[u32] {
+        self.members.get(node, &self.address_of)
     }
 
     /// The references of the entry at a position, each with the positions of the entries that it refers to: all
@@ -144,7 +163,7 @@ impl<'a> Graph<'a> {
     ) -> impl Iterator<Item = (ReferenceField, impl Iterator<Item = usize> + '_)> + '_ {
         let fields = self.entries[position].targets().map(|(field, _)| field);
         fields.zip(self.needs.get(position as u32)).map(|(field, &node)| {
-            let members = if node == NONE { &[] } else { self.members.get(node) };
+            let members = if node == NONE { &[] } else { self.members(node) };
             (field, members.iter().map(|&member| member as usize))
         })
     }
@@ -182,24 +201,24 @@ impl<'a> Graph<'a> {
     /// The entries of an address, in list order.
     pub(crate) fn generations(&self, address: &Address) -> &[u32] {
         let node = self.addresses.find_text(address.as_str());
-        node.map_or(&[], |node| self.members.get(node))
+        node.map_or(&[], |node| self.members(node))
     }
 
     /// The live members of a group, in list order.
     pub(crate) fn live_members(&self, group: &Address) -> &[u32] {
         let group = self.groups.find_text(group.as_str());
-        group.map_or(&[], |group| self.members.get(self.addresses() + group))
+        group.map_or(&[], |group| self.members(self.addresses() + group))
     }
 
     /// The entries of each address with several entries.
     pub(crate) fn shared_addresses(&self) -> impl Iterator<Item = &[u32]> {
-        let nodes = if self.addresses() == self.len() {
+        let nodes = if self.has_unique_addresses() {
             0..0
         } else {
             0..self.addresses()
         };
         nodes
-            .map(|node| self.members.get(node))
+            .map(|node| self.members(node))
             .filter(|members| members.len() > 1)
     }
 
@@ -207,7 +226,10 @@ impl<'a> Graph<'a> {
     #[cfg(test)]
     pub(super) fn edges(&self) -> usize {
         let needs = self.needs.items().iter().filter(|node| **node != NONE);
-        needs.count() + self.members.items().len()
+        needs.count()
+            + (0..self.nodes())
+                .map(|node| self.members(node).len())
+                .sum::<usize>()
     }
 
     /// Sorts entries by key, then by position.
@@ -226,9 +248,9 @@ impl<'a> Graph<'a> {
     fn ranks(&self) -> Vec<u32> {
         let mut ranks = vec![0; self.entries.len()];
         let mut rank = 0..;
-        for node in by_text::sorted(self.addresses.texts()) {
+        for node in by_text::sorted(&self.addresses.texts()) {
             let mut place = |position: u32| ranks[position as usize] = rank.next().unwrap_or(NONE);
-            match self.members.get(node) {
+            match self.members(node) {
                 [only] => place(*only),
                 several => self.by_key(several.iter().copied()).into_iter().for_each(place),
             }
@@ -239,91 +261,4 @@ impl<'a> Graph<'a> {
 
 fn positions(order: &[u32]) -> Vec<usize> {
     order.iter().map(|&entry| entry as usize).collect()
-}
-
-/// Numbers the addresses, and returns the number of each entry's address.
-fn address_nodes(entries: &[SharedEntry]) -> (Names<'_>, Vec<u32>) {
-    let mut addresses = Names::with_capacity(entries.len());
-    let mut address_of = Vec::with_capacity(entries.len());
-    let (mut names, mut buffer) = (Vec::with_capacity(BLOCK), Buffer::default());
-    for block in entries.chunks(BLOCK) {
-        names.clear();
-        names.extend(block.iter().map(|entry| &entry.address));
-        addresses.add(&names, &mut buffer, |node| address_of.push(node));
-    }
-    (addresses, address_of)
-}
-
-/// Numbers the groups from `first` on, and returns the number of each live entry's group.
-fn group_nodes(entries: &[SharedEntry], first: u32) -> (Names<'_>, Vec<u32>) {
-    let mut groups = Names::default();
-    let mut group_of = Vec::new();
-    let (mut names, mut nodes, mut buffer) = (Vec::new(), Vec::new(), Buffer::default());
-    for (block, start) in entries.chunks(BLOCK).zip((0..).step_by(BLOCK)) {
-        names.clear();
-        names.extend(block.iter().filter_map(|entry| entry.live_group()));
-        if names.is_empty() {
-            continue;
-        }
-        nodes.clear();
-        groups.add(&names, &mut buffer, |group| nodes.push(first + group));
-        group_of.resize(entries.len(), NONE);
-        let with_group = block
-            .iter()
-            .zip(start..)
-            .filter(|(entry, _)| entry.live_group().is_some());
-        for ((_, position), &node) in with_group.zip(&nodes) {
-            group_of[position] = node;
-        }
-    }
-    (groups, group_of)
-}
-
-/// Collects the nodes to which each entry refers.
-fn needs(entries: &[SharedEntry], addresses: &Names<'_>, groups: &Names<'_>) -> Lists {
-    let mut needs = Lists::with_capacity(entries.len(), entries.len());
-    let mut buffer = Buffer::default();
-    let (mut to_entries, mut to_groups) = (Vec::new(), Vec::new());
-    let (mut is_group, mut group_nodes) = (Vec::new(), Vec::new());
-    for block in entries.chunks(BLOCK) {
-        to_entries.clear();
-        to_groups.clear();
-        is_group.clear();
-        for entry in block {
-            let before = is_group.len();
-            entry.targets().for_each(|(_, target)| match target {
-                Target::Entry(address) => {
-                    is_group.push(false);
-                    to_entries.push(address);
-                }
-                Target::Group(group) => {
-                    is_group.push(true);
-                    to_groups.push(group);
-                }
-            });
-            needs.announce(is_group.len() - before);
-        }
-        if to_groups.is_empty() {
-            addresses.find(&to_entries, &mut buffer, |node| needs.push(node.unwrap_or(NONE)));
-            continue;
-        }
-        group_nodes.clear();
-        groups.find(&to_groups, &mut buffer, |group| {
-            group_nodes.push(group.map_or(NONE, |group| addresses.len() + group));
-        });
-        let mut group_nodes = group_nodes.iter();
-        let mut is_group = is_group.iter();
-        // Before each reference to an entry, those to groups that precede it.
-        let mut next_groups = |needs: &mut Lists| {
-            while let Some(true) = is_group.next() {
-                needs.push(group_nodes.next().copied().unwrap_or(NONE));
-            }
-        };
-        addresses.find(&to_entries, &mut buffer, |node| {
-            next_groups(&mut needs);
-            needs.push(node.unwrap_or(NONE));
-        });
-        next_groups(&mut needs);
-    }
-    needs
 }

@@ -1,5 +1,10 @@
 //! Lists of numbers in compressed form.
 
+use std::ops::Range;
+
+/// Marks the absence of a node number.
+pub(super) const NONE: u32 = u32::MAX;
+
 /// A list of lists of numbers in two arrays: list `n` is `items[starts[n]..starts[n + 1]]`.
 #[derive(Debug)]
 pub(super) struct Lists {
@@ -51,8 +56,18 @@ impl Lists {
 
     /// Returns one of the lists.
     pub(super) fn get(&self, list: u32) -> &[u32] {
+        &self.items[self.places(list)]
+    }
+
+    /// The places of the items of a list.
+    pub(super) fn places(&self, list: u32) -> Range<usize> {
         let list = list as usize;
-        &self.items[self.starts[list]..self.starts[list + 1]]
+        self.starts[list]..self.starts[list + 1]
+    }
+
+    /// All items, list by list.
+    pub(super) fn items_mut(&mut self) -> &mut [u32] {
+        &mut self.items
     }
 
     /// Adds a list of this length. Its items are added afterwards, by [`Lists::push`].
@@ -61,9 +76,20 @@ impl Lists {
         self.starts.push(end);
     }
 
-    /// Adds an item of the announced lists.
-    pub(super) fn push(&mut self, item: u32) {
+    /// Adds an item of the announced lists, and returns its place.
+    pub(super) fn push(&mut self, item: u32) -> usize {
         self.items.push(item);
+        self.items.len() - 1
+    }
+
+    /// Returns the item at a place.
+    pub(super) fn at(&self, place: usize) -> u32 {
+        self.items[place]
+    }
+
+    /// Replaces the item at a place.
+    pub(super) fn set(&mut self, place: usize, item: u32) {
+        self.items[place] = item;
     }
 
     /// Returns all pairs of list number and item, list by list.

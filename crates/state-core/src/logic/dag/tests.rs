@@ -61,14 +61,14 @@ fn graphs(most: usize) -> impl Strategy<Value = Vec<SharedEntry>> {
     })
 }
 
-/// Removes references to missing targets, which the oracle counts as unsatisfied and an order ignores.
+/// Removes references of all fields to missing entries, which the oracle counts as unsatisfied and an order ignores.
 fn complete(mut entries: Vec<SharedEntry>) -> Vec<SharedEntry> {
     let there: BTreeSet<Address> = entries.iter().map(|entry| entry.address.clone()).collect();
+    let is_kept = |to: &Dependency| matches!(to, Dependency::Group(_)) || there.contains(to.address());
     for entry in &mut entries {
-        let mut kept = Entry::clone(entry);
-        kept.depends_on
-            .retain(|to| matches!(to, Dependency::Group(_)) || there.contains(to.address()));
-        *entry = kept.into();
+        if let Some(kept) = entry.with_references(|_, to| Some(to.clone()).filter(is_kept)) {
+            *entry = kept.into();
+        }
     }
     entries
 }

@@ -119,12 +119,12 @@ impl SecretStrings {
                 };
                 let mut resolver = Resolver::of(view);
                 for pointer in &known {
-                    if let Some(view) = resolver.existing(&Path::new(pointer)) {
+                    if let Some(view) = resolver.existing(Path::new(pointer)) {
                         secrets.collect_under(view);
                     }
                 }
                 for path in paths {
-                    if let Some(marked) = resolver.existing(&Path::new(path)) {
+                    if let Some(marked) = resolver.existing(Path::new(path)) {
                         collect(&mut secrets, last_step(path), marked);
                     }
                 }
@@ -134,7 +134,7 @@ impl SecretStrings {
         for (name, value) in &snapshot.outputs {
             let mut resolver = Resolver::of(value.view());
             for path in marks.inside(name) {
-                if let Some(marked) = resolver.existing(&path) {
+                if let Some(marked) = resolver.existing(path) {
                     collect(&mut secrets, name, marked);
                 }
             }
@@ -227,7 +227,7 @@ fn has_unmarked(entry: &Entry, own: &SecretStrings, marks: &Marks, secrets: &Sec
             pointers.iter().any(|pointer| {
                 let view = resolver
                     .as_mut()
-                    .and_then(|side| side.existing(&Path::new(pointer)));
+                    .and_then(|side| side.existing(Path::new(pointer)));
                 view.and_then(|view| view.as_str())
                     .is_some_and(|text| text == *id)
             })

@@ -3,38 +3,60 @@
 use super::SecretStrings;
 use super::resolver::{Resolver, wrapped};
 use crate::json::{View, child_pointer};
-use std::collections::{BTreeSet, VecDeque};
+use std::borrow::Cow;
+use std::collections::BTreeSet;
 
 /// The path from a value to a nested value: the names and indices to follow.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Path(VecDeque<String>);
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) enum Path<'t> {
+    /// A path without steps, which leads to the value itself.
+    #[default]
+    Whole,
+    /// The name of a top-level field.
+    Field(&'t str),
+    /// A JSON pointer without its first `/`.
+    Pointer(&'t str),
+}
 
-impl Path {
+impl<'t> Path<'t> {
     /// Parses a marked path: a JSON pointer if the text begins with `/`, or else the name of a top-level field.
-    pub(super) fn new(text: &str) -> Self {
-        Self(match text.strip_prefix('/') {
-            None => VecDeque::from([text.to_owned()]),
-            // An invalid escape is kept literally: `/a~2` names the member `a~2`.
-            Some(pointer) => pointer
-                .split('/')
-                .map(|token| token.replace("~1", "/").replace("~0", "~"))
-                .collect(),
-        })
+    pub(super) fn new(text: &'t str) -> Self {
+        text.strip_prefix('/').map_or(Self::Field(text), Self::Pointer)
     }
 
-    pub(super) fn all(paths: &[String]) -> Vec<Self> {
+    pub(super) fn all(paths: &'t [String]) -> Vec<Self> {
         paths.iter().map(|path| Self::new(path)).collect()
     }
 
     /// The names and indices of the path.
-    pub(super) fn steps(&self) -> impl Iterator<Item = &str> {
-        self.0.iter().map(String::as_str)
+    pub(super) fn steps(self) -> impl Iterator<Item = Cow<'t, str>> {
+        let (field, pointer) = match self {
+            Self::Whole => (None, None),
+            Self::Field(name) => (Some(Cow::Borrowed(name)), None),
+            Self::Pointer(steps) => (None, Some(steps)),
+        };
+        let steps = pointer.into_iter().flat_map(|steps| steps.split('/'));
+        field.into_iter().chain(steps.map(unescaped))
     }
 
-    /// Splits off the first segment.
-    pub(super) fn split(mut self) -> (String, Self) {
-        let first = self.0.pop_front().unwrap_or_default();
-        (first, self)
+    /// Splits off the first step.
+    pub(super) fn split(self) -> (Cow<'t, str>, Self) {
+        match self {
+            Self::Whole => (Cow::default(), Self::Whole),
+            Self::Field(name) => (Cow::Borrowed(name), Self::Whole),
+            Self::Pointer(steps) => match steps.split_once('/') {
+                Some((first, rest)) => (unescaped(first), Self::Pointer(rest)),
+                None => (unescaped(steps), Self::Whole),
+            },
+        }
+    }
+}
+
+/// Decodes a step of a JSON pointer. An invalid escape is kept literally: `/a~2` names the member `a~2`.
+fn unescaped(step: &str) -> Cow<'_, str> {
+    match step.contains('~') {
+        true => Cow::Owned(step.replace("~1", "/").replace("~0", "~")),
+        false => Cow::Borrowed(step),
     }
 }
 
@@ -80,14 +102,14 @@ pub(super) struct CoveredValue<'a> {
 
 /// Returns all secret values in an object: those at `paths`, and those that equal or contain a string of `also`. The
 /// keys of the root are field names and never secret.
-pub(super) fn covered<'a>(root: View<'a>, paths: &[Path], also: &SecretStrings) -> Vec<CoveredValue<'a>> {
+pub(super) fn covered<'a>(root: View<'a>, paths: &[Path<'_>], also: &SecretStrings) -> Vec<CoveredValue<'a>> {
     find(root, &marked(root, paths), also, true)
 }
 
 /// Like [`covered`], for a value whose top-level keys may be secret too, such as an output.
 pub(super) fn covered_below<'a>(
     root: View<'a>,
-    paths: &[Path],
+    paths: &[Path<'_>],
     also: &SecretStrings,
 ) -> Vec<CoveredValue<'a>> {
     find(root, &marked(root, paths), also, false)
@@ -96,21 +118,24 @@ pub(super) fn covered_below<'a>(
 /// Like [`covered`], and also applies `foreign`, the paths marked on another version of the value.
 pub(super) fn covered_with<'a>(
     root: View<'a>,
-    own: &[Path],
-    foreign: &[Path],
+    own: &[Path<'_>],
+    foreign: &[Path<'_>],
     also: &SecretStrings,
 ) -> Vec<CoveredValue<'a>> {
     let mut marked = marked(root, own);
     let mut resolver = Resolver::of(root);
-    let existing = foreign.iter().filter_map(|path| resolver.existing(path));
+    let existing = foreign.iter().filter_map(|path| resolver.existing(*path));
     marked.extend(existing.map(|view| view.offset()));
     find(root, &marked, also, true)
 }
 
 /// Returns the offsets of marked values. No two values of one text begin at the same offset.
-fn marked(root: View<'_>, paths: &[Path]) -> BTreeSet<usize> {
+fn marked(root: View<'_>, paths: &[Path<'_>]) -> BTreeSet<usize> {
     let mut resolver = Resolver::of(root);
-    paths.iter().map(|path| resolver.nearest(path).offset()).collect()
+    paths
+        .iter()
+        .map(|path| resolver.nearest(*path).offset())
+        .collect()
 }
 
 /// Finds the values at the offsets `marked`, and those that equal or contain a string of `also`. `fields`: whether the

@@ -160,7 +160,7 @@ impl Kept {
         let marked: BTreeSet<&String> = marked.iter().collect();
         let mut resolver = side.map(|side| Resolver::of(side.view()));
         for path in paths.into_iter().filter(|path| !marked.contains(path)) {
-            let is_gone = |resolver: &mut Resolver<'_>| resolver.is_gone(&Path::new(&path));
+            let is_gone = |resolver: &mut Resolver<'_>| resolver.is_gone(Path::new(&path));
             if resolver.as_mut().is_some_and(|side| !is_gone(side)) {
                 added.push(path.clone());
             }
@@ -202,7 +202,7 @@ fn chosen(
     let marks: BTreeSet<&String> = marks.iter().collect();
     let mut resolver = side.map(|side| Resolver::of(side.view()));
     let is_kept = |path: &&String| {
-        let gone = |side: &mut Resolver<'_>| side.is_gone(&Path::new(path));
+        let gone = |side: &mut Resolver<'_>| side.is_gone(Path::new(path));
         marks.contains(path) || resolver.as_mut().is_none_or(gone)
     };
     paths.extend(kept.iter().filter(is_kept).cloned());
@@ -227,7 +227,7 @@ fn keep_output_marks(old: &Snapshot, new: &mut Snapshot, which: KeptMarks) -> us
     let marked: BTreeSet<String> = new.sensitive_outputs.iter().map(|path| pointer(path)).collect();
     let mut resolver = Resolver::of(new_map.view());
     for path in paths.into_iter().filter(|path| !marked.contains(&pointer(path))) {
-        if !resolver.is_gone(&Path::new(&path)) {
+        if !resolver.is_gone(Path::new(&path)) {
             new.sensitive_outputs.push(path.clone());
             all.added_outputs.push(path.clone());
             count += 1;
@@ -285,5 +285,5 @@ fn mark_copies(secrets: &SecretStrings, new: &mut Snapshot) -> usize {
 pub fn kept_inputs(entry: &Entry, inputs: View<'_>) -> Vec<String> {
     let kept = AddedMarks::of_entry(entry).kept_inputs.into_iter();
     let mut resolver = Resolver::of(inputs);
-    kept.filter(|path| !resolver.is_gone(&Path::new(path))).collect()
+    kept.filter(|path| !resolver.is_gone(Path::new(path))).collect()
 }

@@ -28,7 +28,7 @@ impl SecretNames {
 
     /// Whether a name on a marked path contains a secret.
     pub fn occur_in_path(&self, path: &str) -> bool {
-        Path::new(path).steps().any(|step| self.contain(step))
+        Path::new(path).steps().any(|step| self.contain(&step))
     }
 
     /// Returns the name, or the placeholder if the name contains a secret.
@@ -69,10 +69,9 @@ impl SecretNames {
 
     /// Returns a JSON pointer with the placeholder in place of names that contain a secret.
     pub fn masked_pointer(&self, pointer: &str, placeholder: &str) -> String {
-        let path = Path::new(pointer);
-        let steps = path.steps().filter(|_| !pointer.is_empty());
+        let steps = Path::new(pointer).steps().filter(|_| !pointer.is_empty());
         steps.fold(String::new(), |masked, step| {
-            child_pointer(&masked, self.masked(step, placeholder))
+            child_pointer(&masked, self.masked(&step, placeholder))
         })
     }
 }

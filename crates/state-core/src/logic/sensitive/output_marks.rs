@@ -3,6 +3,7 @@
 use super::cover::{Path, covered_below};
 use super::{SecretSpan, SecretStrings, spans};
 use crate::json::Json;
+use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 
 /// The marked paths of a map of outputs, grouped by the output that each concerns. A state may mark each of many
@@ -24,7 +25,7 @@ use std::collections::{BTreeMap, HashMap};
 #[derive(Debug)]
 pub struct OutputMarks<'m> {
     outputs: &'m BTreeMap<String, Json>,
-    by_output: HashMap<String, Vec<(&'m String, Path)>>,
+    by_output: HashMap<Cow<'m, str>, Vec<(&'m String, Path<'m>)>>,
     /// A path to a missing output, which covers every output. One such path has the effect of all.
     everywhere: Option<&'m String>,
 }
@@ -39,7 +40,7 @@ impl<'m> OutputMarks<'m> {
         };
         for path in sensitive {
             let (first, rest) = Path::new(path).split();
-            if outputs.contains_key(&first) {
+            if outputs.contains_key(&*first) {
                 marks.by_output.entry(first).or_default().push((path, rest));
             } else {
                 marks.everywhere = Some(path);
@@ -64,9 +65,9 @@ impl<'m> OutputMarks<'m> {
     }
 
     /// Returns the paths within one output. A path to a missing output covers the whole map, hence every output.
-    pub(super) fn inside(&self, name: &str) -> Vec<Path> {
+    pub(super) fn inside(&self, name: &str) -> Vec<Path<'m>> {
         let own = self.by_output.get(name).into_iter().flatten();
-        let own = own.map(|(_, rest)| rest.clone());
+        let own = own.map(|(_, rest)| *rest);
         own.chain(self.everywhere.map(|_| Path::default())).collect()
     }
 }

@@ -2,6 +2,7 @@
 
 use super::cover::Path;
 use crate::json::{Kind, View};
+use foldhash::fast::RandomState;
 use std::borrow::Cow;
 use std::collections::HashMap;
 
@@ -13,7 +14,7 @@ const FEW: usize = 3;
 pub(super) struct Resolver<'a> {
     root: View<'a>,
     /// The visited objects and lists, by their offset in the text: no two begin at the same offset.
-    visited: HashMap<usize, Container<'a>>,
+    visited: HashMap<usize, Container<'a>, RandomState>,
 }
 
 /// An object or list in which paths were looked up.
@@ -25,7 +26,7 @@ struct Container<'a> {
 
 enum Index<'a> {
     Elements(Vec<View<'a>>),
-    Members(HashMap<Cow<'a, str>, View<'a>>),
+    Members(HashMap<Cow<'a, str>, View<'a>, RandomState>),
 }
 
 impl<'a> Index<'a> {
@@ -58,19 +59,19 @@ impl<'a> Resolver<'a> {
     pub(super) fn of(root: View<'a>) -> Self {
         Self {
             root,
-            visited: HashMap::new(),
+            visited: HashMap::default(),
         }
     }
 
     /// Returns the value at a path, or its nearest existing ancestor.
-    pub(super) fn nearest(&mut self, path: &Path) -> View<'a> {
+    pub(super) fn nearest(&mut self, path: Path<'_>) -> View<'a> {
         self.follow(path).unwrap_or_else(|nearest| nearest)
     }
 
     /// Like [`Self::nearest`], for a path that was marked on another version of the value. If the path leads into a
     /// string, number or boolean, returns this scalar. If the next step is missing in an object, an array or null,
     /// returns `None`: the target doesn't exist in this version.
-    pub(super) fn existing(&mut self, path: &Path) -> Option<View<'a>> {
+    pub(super) fn existing(&mut self, path: Path<'_>) -> Option<View<'a>> {
         let is_scalar = |view: &View<'a>| matches!(view.kind(), Kind::String | Kind::Number | Kind::Bool);
         match self.follow(path) {
             Ok(found) => Some(found),
@@ -81,15 +82,15 @@ impl<'a> Resolver<'a> {
     /// Whether the target of a path no longer exists: the next step is missing in an object or in null. If the step is
     /// missing in a list or a scalar, the target may have moved within this value, so the result is false and the path
     /// covers the value.
-    pub(super) fn is_gone(&mut self, path: &Path) -> bool {
+    pub(super) fn is_gone(&mut self, path: Path<'_>) -> bool {
         let missing = self.follow(path).err();
         missing.is_some_and(|nearest| matches!(nearest.kind(), Kind::Object | Kind::Null))
     }
 
     /// Returns the value at a path; the nearest existing ancestor is the error.
-    fn follow(&mut self, path: &Path) -> Result<View<'a>, View<'a>> {
+    fn follow(&mut self, path: Path<'_>) -> Result<View<'a>, View<'a>> {
         let mut steps = path.steps();
-        steps.try_fold(self.root, |here, step| self.child(here, step).ok_or(here))
+        steps.try_fold(self.root, |here, step| self.child(here, &step).ok_or(here))
     }
 
     /// Follows one step. If there is no such member, looks for it inside Terraform's wrappers of dynamic values (see
@@ -171,23 +172,19 @@ mod tests {
         let mut used = Resolver::of(state.view());
         for _ in 0..=FEW {
             for path in PATHS.map(Path::new) {
-                used.nearest(&path);
+                used.nearest(path);
             }
         }
         for text in PATHS {
             let (path, mut fresh) = (Path::new(text), Resolver::of(state.view()));
             let offset = |view: crate::json::View<'_>| view.offset();
+            assert_eq!(offset(used.nearest(path)), offset(fresh.nearest(path)), "{text}");
             assert_eq!(
-                offset(used.nearest(&path)),
-                offset(fresh.nearest(&path)),
+                used.existing(path).map(offset),
+                fresh.existing(path).map(offset),
                 "{text}"
             );
-            assert_eq!(
-                used.existing(&path).map(offset),
-                fresh.existing(&path).map(offset),
-                "{text}"
-            );
-            assert_eq!(used.is_gone(&path), fresh.is_gone(&path), "{text}");
+            assert_eq!(used.is_gone(path), fresh.is_gone(path), "{text}");
         }
     }
 
@@ -198,7 +195,7 @@ mod tests {
         let state = Json::parse(&format!(r#"{{"list":[{}]}}"#, elements.join(","))).unwrap();
         let mut resolver = Resolver::of(state.view());
         for (n, element) in elements.iter().enumerate() {
-            let found = resolver.nearest(&Path::new(&format!("/list/{n}")));
+            let found = resolver.nearest(Path::new(&format!("/list/{n}")));
             assert_eq!(found.text(), element);
         }
         let list = &resolver.visited[&state.view().get("list").unwrap().offset()];

@@ -5,11 +5,12 @@ use super::{Note, Report, Rule, Violation};
 use crate::address::{Address, Dependency, EntryKey};
 use crate::dag::Graph;
 use crate::entry::SharedEntry;
-use crate::hashing::repeated;
+use crate::hashing::{Hash32, HashPartitions};
 use crate::mutation::Op;
 use crate::pending::PendingOperation;
 use crate::snapshot::Snapshot;
 use std::collections::BTreeSet;
+use std::ops::Range;
 
 /// A violation with the position of its entry; `usize::MAX` for the snapshot as a whole.
 type Finding = (usize, Violation);
@@ -24,7 +25,11 @@ pub fn verify(snapshot: &Snapshot) -> Report {
             notes: Vec::new(),
         };
     }
-    verify_with(&Graph::new(&snapshot.entries), snapshot)
+    // The rules about single entries are checked while the graph is made, because each pass over the entries loads them
+    // from memory again.
+    let mut checks = EntryChecks::new(&snapshot.entries);
+    let graph = Graph::inspecting(&snapshot.entries, |range| checks.add(range));
+    report(&graph, snapshot, checks)
 }
 
 /// Checks all rules like [`verify`]. `graph` must be the graph of the snapshot's entries, or of equal entries.
@@ -38,17 +43,26 @@ pub fn verify_with(graph: &Graph<'_>, snapshot: &Snapshot) -> Report {
         snapshot.entries.len(),
         "the graph of another list of entries"
     );
-    let mut findings = Vec::new();
+    let mut checks = EntryChecks::new(entries);
+    checks.add(0..entries.len());
+    report(graph, snapshot, checks)
+}
+
+/// Checks the rules about references and about the snapshot as a whole.
+fn report(graph: &Graph<'_>, snapshot: &Snapshot, mut checks: EntryChecks<'_>) -> Report {
+    checks.unique_uids();
+    let mut findings = checks.findings;
     let mut notes = Vec::new();
     unique_keys(graph, &mut findings);
-    unique_uids(entries, &mut findings);
-    for (position, entry) in entries.iter().enumerate() {
-        let mut add = |violation| findings.push((position, violation));
-        verify_entry(entry).into_iter().for_each(&mut add);
+    for position in 0..graph.entries().len() {
         if !graph.is_satisfied(position) {
+            let mut add = |violation| findings.push((position, violation));
             references(graph, position, &mut add, &mut notes);
         }
-        provider_id(graph, entry, position).into_iter().for_each(add);
+    }
+    for position in checks.with_provider {
+        let violation = provider_id(graph, &graph.entries()[position], position);
+        findings.extend(violation.map(|violation| (position, violation)));
     }
     acyclic(graph, &mut findings);
     pending_operation(snapshot, &mut findings);
@@ -59,6 +73,55 @@ pub fn verify_with(graph: &Graph<'_>, snapshot: &Snapshot) -> Report {
     violations.dedup();
     notes.dedup();
     Report { violations, notes }
+}
+
+/// The checks of the rules that need no graph.
+struct EntryChecks<'a> {
+    entries: &'a [SharedEntry],
+    uids: HashPartitions,
+    hash: Hash32,
+    /// Positions of the entries whose provider reference contains an id.
+    with_provider: Vec<usize>,
+    findings: Vec<Finding>,
+}
+
+impl<'a> EntryChecks<'a> {
+    fn new(entries: &'a [SharedEntry]) -> Self {
+        Self {
+            entries,
+            uids: HashPartitions::with_capacity(entries.len()),
+            hash: Hash32::default(),
+            with_provider: Vec::new(),
+            findings: Vec::new(),
+        }
+    }
+
+    /// Checks the next entries, which are those at the positions in `range`.
+    fn add(&mut self, range: Range<usize>) {
+        for position in range {
+            let entry = &self.entries[position];
+            if let Some(uid) = entry.uid {
+                self.uids.push(self.hash.of(uid), position as u32);
+            }
+            let violations = verify_entry(entry).into_iter();
+            self.findings
+                .extend(violations.map(|violation| (position, violation)));
+            if entry.provider_reference().is_some() {
+                self.with_provider.push(position);
+            }
+        }
+    }
+
+    /// Checks that uids are unique, after all entries were added.
+    fn unique_uids(&mut self) {
+        let entry = |position: u32| &self.entries[position as usize];
+        let is_same = |one, other| entry(one).uid == entry(other).uid;
+        self.uids.repeated(is_same, |other, position| {
+            let violation = unique_uid(entry(position), entry(other));
+            self.findings
+                .extend(violation.map(|violation| (position as usize, violation)));
+        });
+    }
 }
 
 /// Checks the references of an entry, at least one of which is not satisfied or leads to an empty group.
@@ -108,18 +171,6 @@ fn unique_keys(graph: &Graph<'_>, findings: &mut Vec<Finding>) {
             }
         }
     }
-}
-
-fn unique_uids(entries: &[SharedEntry], findings: &mut Vec<Finding>) {
-    let found = repeated(
-        entries,
-        |entry| entry.uid,
-        |other, position| {
-            let violation = unique_uid(&entries[position], &entries[other]);
-            findings.extend(violation.map(|violation| (position, violation)));
-        },
-    );
-    debug_assert!(found.is_ok(), "a graph has fewer entries than positions");
 }
 
 fn acyclic(graph: &Graph<'_>, findings: &mut Vec<Finding>) {

@@ -56,6 +56,7 @@ async fn segments(bench: &Bench<'_>) -> Result<Segments> {
     let tail = held.writer.rotate(end, bench.nonce()).await?;
     let second = Base {
         snapshot: Some(snapshot(&held, end.next).await?),
+        content: None,
         start: end.next,
         chain: end.chain,
     };
@@ -304,6 +305,7 @@ pub async fn stale_writer_stays_fenced_after_collection(bench: &Bench<'_>) -> Ve
     let (last, tail) = bench.append(&next, tail, b"\"last\"\n").await?;
     let base = Base {
         snapshot: None,
+        content: None,
         start: end.next,
         chain: end.chain,
     };

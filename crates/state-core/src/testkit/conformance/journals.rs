@@ -172,6 +172,7 @@ pub async fn rotation_starts_a_segment_for_a_new_base(bench: &Bench<'_>) -> Verd
 
     let base = Base {
         snapshot: None,
+        content: None,
         start: end.next,
         chain: end.chain,
     };

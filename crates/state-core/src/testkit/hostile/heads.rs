@@ -110,6 +110,10 @@ pub(super) const HEADS: &[HeadForgery] = &[
         head.floor = Slot::ZERO;
     }),
     ("base without its snapshot", |head, _| head.base.snapshot = None),
+    ("base without its content", |head, _| head.base.content = None),
+    ("content of the base from its own snapshot", |head, _| {
+        head.base.content = head.base.snapshot.clone().map(Box::new);
+    }),
     ("later base", |head, _| head.base.start = head.base.start.next()),
     ("other base of the revision", |head, _| {
         head.rev_base = Some(Base::empty(head.lineage));

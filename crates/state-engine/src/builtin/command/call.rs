@@ -1,5 +1,6 @@
 //! One call of a command: builds the environment of the process and interprets the exit code.
 
+use super::lock::{CommandLock, CommandLocks};
 use super::outcome::{CommandResult, Outcome};
 use super::process::{Process, ProcessExit, Redactor};
 use crate::approval::ResourceCommand;
@@ -84,8 +85,32 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// Runs one of the commands until it exits.
+    /// Runs a command that changes the object, until it exits. The command holds the lock of its mutation.
+    pub(super) async fn change(
+        &self,
+        name: &'static str,
+        locks: &CommandLocks,
+        mutation: MutationId,
+    ) -> Outcome {
+        match locks.take(mutation) {
+            Ok(lock) => self.run_with(name, lock).await,
+            Err(error) => {
+                let warning = format!(
+                    "`{name}` runs without a lock: if this process is killed, the next run doesn't know whether `{name}` still \
+                     runs: {error}"
+                );
+                self.log.emit(LogLevel::Warning, warning);
+                self.run_with(name, None).await
+            }
+        }
+    }
+
+    /// Runs a command that changes nothing, until it exits.
     pub(super) async fn run(&self, name: &'static str) -> Outcome {
+        self.run_with(name, None).await
+    }
+
+    async fn run_with(&self, name: &'static str, lock: Option<CommandLock>) -> Outcome {
         let argv = argv(self.inputs, name);
         let mut variables = self.variables.clone();
         variables.push(("STATE_OP".to_owned(), name.to_owned()));
@@ -96,6 +121,7 @@ impl<'a> Call<'a> {
             stdin: stdin(self.inputs, name),
             hidden: &self.hidden,
             log: self.log,
+            lock,
         };
         match process.run().await {
             Err(reason) => Outcome::NotDone(format!("`{name}` can't be started: {reason}")),

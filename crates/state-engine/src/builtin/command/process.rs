@@ -1,6 +1,8 @@
 //! Runs the child process of a command: captures its standard output, and logs its standard error without secrets.
 
+use super::lock::CommandLock;
 use crate::log::Logger;
+use command_fds::CommandFdExt;
 use rustix::process::{Pid, Signal, kill_process_group};
 use state_core::sensitive::MIN_SECRET_CHARS;
 use state_core::{Json, LogLevel};
@@ -10,7 +12,7 @@ use std::path::Path;
 use std::pin::pin;
 use std::process::{ExitStatus, Stdio};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
-use tokio::process::{ChildStdin, Command};
+use tokio::process::{Child, ChildStdin, Command};
 
 /// Maximum size of the captured standard output.
 const MAX_STDOUT: usize = 1 << 20;
@@ -32,6 +34,8 @@ pub(super) struct Process<'a> {
     pub(super) stdin: Option<String>,
     pub(super) hidden: &'a Redactor,
     pub(super) log: &'a Logger,
+    /// The lock that the process holds until it exits; none for a process that changes nothing.
+    pub(super) lock: Option<CommandLock>,
 }
 
 /// The result of a process.
@@ -48,28 +52,16 @@ impl Process<'_> {
     ///
     /// # Errors
     /// The reason why the process couldn't be started.
-    pub(super) async fn run(self) -> Result<ProcessExit, String> {
-        let (program, arguments) = self.argv.split_first().ok_or("it is empty")?;
-        let mut command = Command::new(program);
-        command.args(arguments).current_dir(self.dir);
-        for name in internal_variables(std::env::vars_os()) {
-            command.env_remove(name);
-        }
-        command.envs(self.variables.iter().map(|(name, value)| (name, value)));
-        let stdin = match &self.stdin {
-            Some(_) => Stdio::piped(),
-            None => Stdio::null(),
-        };
-        command.stdin(stdin).stdout(Stdio::piped()).stderr(Stdio::piped());
-        command.process_group(0).kill_on_drop(true);
-        let mut child = command
-            .spawn()
-            .map_err(|error| spawn_error(program, self.dir, &error))?;
+    pub(super) async fn run(mut self) -> Result<ProcessExit, String> {
+        let mut child = self.spawn()?;
         let mut group = Group::of(child.id());
+        if let (Some(lock), Some(leader)) = (&mut self.lock, group.0) {
+            lock.name_holder(leader);
+        }
         let (Some(mut out), Some(mut err)) = (child.stdout.take(), child.stderr.take()) else {
             return Err("its output can't be captured".to_owned());
         };
-        let feed = feed(child.stdin.take(), self.stdin);
+        let feed = feed(child.stdin.take(), self.stdin.take());
         let mut printed = Stdout::default();
         let mut log_lines = LogLines {
             log: self.log,
@@ -100,11 +92,40 @@ impl Process<'_> {
         read_available(&err, &mut log_lines);
         log_lines.end();
         group.disarm();
+        if let Some(lock) = self.lock {
+            lock.release();
+        }
         Ok(ProcessExit {
             code: status.as_ref().ok().and_then(ExitStatus::code),
             description: status.map_or_else(|error| error.to_string(), |status| status.to_string()),
             printed,
         })
+    }
+}
+
+impl Process<'_> {
+    /// Starts the process in a group of its own.
+    fn spawn(&self) -> Result<Child, String> {
+        let (program, arguments) = self.argv.split_first().ok_or("it is empty")?;
+        let mut command = Command::new(program);
+        command.args(arguments).current_dir(self.dir);
+        for name in internal_variables(std::env::vars_os()) {
+            command.env_remove(name);
+        }
+        command.envs(self.variables.iter().map(|(name, value)| (name, value)));
+        let stdin = match &self.stdin {
+            Some(_) => Stdio::piped(),
+            None => Stdio::null(),
+        };
+        command.stdin(stdin).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.process_group(0).kill_on_drop(true);
+        if let Some(lock) = &self.lock {
+            let descriptor = lock.descriptor().map_err(|error| error.to_string())?;
+            // Only this process inherits the descriptor: it is closed in all others that are started at the same time.
+            command.preserved_fds(vec![descriptor]);
+        }
+        let spawned = command.spawn();
+        spawned.map_err(|error| spawn_error(program, self.dir, &error))
     }
 }
 

@@ -1,16 +1,16 @@
 //! Writes resources and their instances, with the fields in Terraform's order.
 
 use crate::error::Result;
+use crate::layout::{Layout, Printer};
+use crate::ordered::{needs_two_threads, work_in_order};
 use crate::secrets::declared_marks;
 use crate::terraform::address::{InstanceAddress, Key, Mode, ResourceAddress};
-use crate::terraform::dependencies::Expansion;
+use crate::terraform::dependencies::{ExpandedLists, Expansion};
 use crate::terraform::facts::{EXTENSION, EntryFacts, ResourceFacts, Shape, StateFacts, not_exportable};
 use crate::terraform::{attributes, sensitive};
 use state_core::json::{Json, ObjectWriter};
-use state_core::{Entry, EntryType, Snapshot};
-
-/// Receives the text in pieces.
-pub(super) type Sink<'s> = dyn FnMut(&str) + 's;
+use state_core::{Entry, EntryType, Properties, Snapshot};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// Adds the members of a kept object.
 pub(super) fn write_rest(rest: Option<&Json>, object: &mut ObjectWriter<'_>) {
@@ -21,7 +21,7 @@ pub(super) fn write_rest(rest: Option<&Json>, object: &mut ObjectWriter<'_>) {
 struct Member<'a> {
     key: Option<Key>,
     entry: &'a Entry,
-    facts: Option<EntryFacts>,
+    facts: Option<Arc<EntryFacts>>,
 }
 
 /// A resource to be written.
@@ -32,74 +32,206 @@ struct Resource<'a> {
     empty: Option<&'a ResourceFacts>,
 }
 
-/// Writes the elements of the list of resources, holding the text of only one at a time.
-pub(super) fn write_resources(snapshot: &Snapshot, facts: &StateFacts, out: &mut Sink<'_>) -> Result<()> {
-    let mut expansion = Expansion::over(&snapshot.entries);
-    let parts = sorted_parts(snapshot, facts)?;
-    let mut text = String::new();
-    for parts in parts.chunk_by(Part::is_of_one_resource) {
-        let resource = Resource::of(parts)?;
-        let unknown = match &facts.unknown.resources {
-            none if none.is_empty() => None,
-            some => some.get(&resource.address.to_string()),
-        };
-        write_resource(resource, unknown, &mut expansion, &mut text)?;
-        out(&text);
-        text.clear();
-        text.push(',');
-    }
-    Ok(())
+/// Approximate number of bytes of attributes that a thread writes at once.
+const CHUNK: usize = 128 << 10;
+
+/// The nesting depth of a resource in a state.
+const DEPTH: usize = 2;
+
+/// The resources of a snapshot, checked and in Terraform's order.
+pub(super) struct Resources<'a> {
+    facts: &'a StateFacts,
+    parts: Vec<Part<'a>>,
+    expansion: Expansion<'a>,
+    /// Number of bytes of all attributes.
+    size: usize,
 }
 
-/// Writes one resource; `unknown` contains the unknown fields of a resource that was imported without instances.
-fn write_resource<'a>(
-    resource: Resource<'a>,
-    unknown: Option<&Json>,
-    expansion: &mut Expansion<'a>,
-    out: &mut String,
-) -> Result<()> {
-    let Resource {
-        address,
-        members,
-        empty,
-    } = resource;
-    let members = members.into_iter().map(|entry| {
-        let key = address_of(entry)?.key;
-        let facts = EXTENSION.of_entry(entry)?;
-        Ok(Member { key, entry, facts })
-    });
-    let mut members = members.collect::<Result<Vec<_>>>()?;
-    members.sort_by(|a, b| (&a.key, &a.entry.deposed).cmp(&(&b.key, &b.entry.deposed)));
-    let known = || members.iter().filter_map(|member| member.facts.as_ref());
-    if let (Some(first), None, None) = (members.first(), known().next(), empty) {
-        return Err(not_exportable(
-            first.entry.key().to_string(),
+impl<'a> Resources<'a> {
+    /// Checks that all entries can be written as resources, and sorts them.
+    pub(super) fn of(snapshot: &'a Snapshot, facts: &'a StateFacts) -> Result<Self> {
+        let parts = sorted_parts(snapshot, facts)?;
+        let mut known = KnownFacts::default();
+        for parts in parts.chunk_by(Part::is_of_one_resource) {
+            check(parts, &mut known)?;
+        }
+        Ok(Self {
+            facts,
+            size: parts.iter().map(Part::size).sum(),
+            parts,
+            expansion: Expansion::over(&snapshot.entries),
+        })
+    }
+
+    /// Writes the elements of the list of resources in the given layout. Holds the text of only a few resources at a time.
+    pub(super) fn write(&self, layout: &Layout, out: &mut dyn FnMut(&str)) -> Result<()> {
+        let mut written = Ok(());
+        // The memory of the texts that were passed on, for the next ones.
+        let spare: Mutex<Vec<String>> = Mutex::default();
+        let buffers = || spare.lock().unwrap_or_else(PoisonError::into_inner);
+        let work = |writer: &mut ResourceWriter<'a>, (is_first, parts): (bool, &[Part<'a>])| {
+            let buffer = buffers().pop().unwrap_or_default();
+            let mut printer = Printer::inside(layout, DEPTH, is_first, buffer);
+            self.write_chunk(parts, is_first, writer, &mut printer)
+                .map(|()| printer.into_text())
+        };
+        work_in_order(
+            needs_two_threads(self.size),
+            self.chunks(),
+            ResourceWriter::default,
+            work,
+            |text| match text {
+                Ok(mut text) if written.is_ok() => {
+                    out(&text);
+                    text.clear();
+                    buffers().push(text);
+                }
+                Ok(_) => {}
+                Err(error) => written = Err(error),
+            },
+        );
+        written
+    }
+
+    /// Splits the parts into chunks of whole resources; `true` for the first chunk.
+    fn chunks(&self) -> impl Iterator<Item = (bool, &[Part<'a>])> {
+        let mut rest = &*self.parts;
+        std::iter::from_fn(move || {
+            let is_first = rest.len() == self.parts.len();
+            let (mut size, mut count) = (0, 0);
+            for parts in rest.chunk_by(Part::is_of_one_resource) {
+                if size >= CHUNK {
+                    break;
+                }
+                size += parts.iter().map(Part::size).sum::<usize>();
+                count += parts.len();
+            }
+            let (chunk, after) = rest.split_at(count);
+            rest = after;
+            (!chunk.is_empty()).then_some((is_first, chunk))
+        })
+    }
+
+    fn write_chunk(
+        &self,
+        parts: &[Part<'a>],
+        is_first: bool,
+        writer: &mut ResourceWriter<'a>,
+        printer: &mut Printer<'_>,
+    ) -> Result<()> {
+        let mut text = String::from(if is_first { "" } else { "," });
+        for parts in parts.chunk_by(Part::is_of_one_resource) {
+            let resource = Resource::of(parts)?;
+            let unknown = match &self.facts.unknown.resources {
+                none if none.is_empty() => None,
+                some => some.get(&resource.address.to_string()),
+            };
+            writer.resource(resource, unknown, &self.expansion, &mut text)?;
+            printer.feed(&text);
+            text.clear();
+            text.push(',');
+        }
+        Ok(())
+    }
+}
+
+/// Checks that the parts of one resource can be written.
+fn check<'a>(parts: &[Part<'a>], known: &mut KnownFacts<'a>) -> Result<()> {
+    let mut has_facts = false;
+    let mut first = None;
+    for part in parts {
+        match part.item {
+            Item::Entry(entry) => {
+                has_facts |= known.of(entry)?.is_some();
+                first = first.or(Some(entry));
+            }
+            Item::Empty(_) => has_facts = true,
+        }
+    }
+    match first.filter(|_| !has_facts) {
+        Some(entry) => Err(not_exportable(
+            entry.key().to_string(),
             "no provider is recorded for it: the resource wasn't imported from Terraform",
-        ));
+        )),
+        None => Ok(()),
     }
-    let provider = known().find_map(|facts| facts.provider.clone());
-    let provider = provider.or_else(|| empty?.provider.clone());
-    let rest = known().find_map(|facts| facts.resource.clone());
-    let rest = rest.or_else(|| unknown.cloned());
-    let mut object = ObjectWriter::new(out);
-    if !address.module.is_empty() {
-        object.string("module", &address.module);
+}
+
+/// Reads the facts of entries. Consecutive entries often have equal facts, which are decoded once.
+#[derive(Default)]
+struct KnownFacts<'a> {
+    last: Option<(&'a Json, Arc<EntryFacts>)>,
+}
+
+impl<'a> KnownFacts<'a> {
+    fn of(&mut self, entry: &'a Entry) -> Result<Option<Arc<EntryFacts>>> {
+        let Some(json) = entry.extensions.get(EXTENSION.name) else {
+            return Ok(None);
+        };
+        if let Some((known, facts)) = &self.last
+            && *known == json
+        {
+            return Ok(Some(Arc::clone(facts)));
+        }
+        let facts = EXTENSION.of_entry(entry)?.map(Arc::new);
+        self.last = facts.clone().map(|facts| (json, facts));
+        Ok(facts)
     }
-    object
-        .string("mode", address.mode.name())
-        .string("type", &address.kind)
-        .string("name", &address.name);
-    if let Some(provider) = &provider {
-        object.string("provider", provider);
+}
+
+/// Writes resources one after another.
+#[derive(Default)]
+struct ResourceWriter<'a> {
+    lists: ExpandedLists<'a>,
+    known: KnownFacts<'a>,
+}
+
+impl<'a> ResourceWriter<'a> {
+    /// Writes one resource; `unknown` contains the unknown fields of a resource that was imported without instances.
+    fn resource(
+        &mut self,
+        resource: Resource<'a>,
+        unknown: Option<&Json>,
+        expansion: &Expansion<'a>,
+        out: &mut String,
+    ) -> Result<()> {
+        let Resource {
+            address,
+            members,
+            empty,
+        } = resource;
+        let members = members.into_iter().map(|entry| {
+            let key = address_of(entry)?.key;
+            let facts = self.known.of(entry)?;
+            Ok(Member { key, entry, facts })
+        });
+        let mut members = members.collect::<Result<Vec<_>>>()?;
+        members.sort_by(|a, b| (&a.key, &a.entry.deposed).cmp(&(&b.key, &b.entry.deposed)));
+        let known = || members.iter().filter_map(|member| member.facts.as_ref());
+        let provider = known().find_map(|facts| facts.provider.as_ref());
+        let provider = provider.or_else(|| empty?.provider.as_ref());
+        let rest = known().find_map(|facts| facts.resource.as_ref());
+        let rest = rest.or(unknown);
+        let mut object = ObjectWriter::new(out);
+        if !address.module.is_empty() {
+            object.string("module", &address.module);
+        }
+        object
+            .string("mode", address.mode.name())
+            .string("type", &address.kind)
+            .string("name", &address.name);
+        if let Some(provider) = provider {
+            object.string("provider", provider);
+        }
+        let mut instances = object.array("instances");
+        for member in &members {
+            write_instance(member, expansion, &mut self.lists, instances.object());
+        }
+        instances.finish();
+        write_rest(rest, &mut object);
+        object.finish();
+        Ok(())
     }
-    let mut instances = object.array("instances");
-    for member in &members {
-        write_instance(member, expansion, instances.object());
-    }
-    instances.finish();
-    write_rest(rest.as_ref(), &mut object);
-    object.finish();
-    Ok(())
 }
 
 /// An entry, or the facts of a resource without instances, with the sort key of its resource. Kept small, because an
@@ -121,6 +253,14 @@ enum Item<'a> {
 impl<'a> Part<'a> {
     fn key(&self) -> (&'a str, Mode, &'a str, &'a str) {
         (self.module, self.mode, self.kind, self.name)
+    }
+
+    /// Number of bytes of the attributes.
+    fn size(&self) -> usize {
+        match self.item {
+            Item::Entry(entry) => entry.outputs.as_ref().map_or(0, Properties::len_bytes),
+            Item::Empty(_) => 0,
+        }
     }
 
     fn is_of_one_resource(&self, other: &Self) -> bool {
@@ -210,9 +350,14 @@ fn address_of(entry: &Entry) -> Result<InstanceAddress> {
 const IDENTITY: [&str; 2] = ["identity_schema_version", "identity"];
 
 /// Writes an instance and closes its object.
-fn write_instance<'a>(member: &Member<'a>, expansion: &mut Expansion<'a>, mut object: ObjectWriter<'_>) {
+fn write_instance<'a>(
+    member: &Member<'a>,
+    expansion: &Expansion<'a>,
+    lists: &mut ExpandedLists<'a>,
+    mut object: ObjectWriter<'_>,
+) {
     let none = EntryFacts::default();
-    let (entry, facts) = (member.entry, member.facts.as_ref().unwrap_or(&none));
+    let (entry, facts) = (member.entry, member.facts.as_deref().unwrap_or(&none));
     match &member.key {
         Some(Key::Number(number)) => _ = object.raw("index_key", &number.to_string()),
         Some(Key::Text(text)) => _ = object.string("index_key", text),
@@ -241,7 +386,7 @@ fn write_instance<'a>(member: &Member<'a>, expansion: &mut Expansion<'a>, mut ob
     if let Some(private) = &facts.private {
         object.string("private", private);
     }
-    write_dependencies(entry, facts, expansion, &mut object);
+    write_dependencies(entry, facts, expansion, lists, &mut object);
     if let Some(first) = facts.create_before_destroy {
         object.bool("create_before_destroy", first);
     }
@@ -261,9 +406,8 @@ fn write_attributes(entry: &Entry, facts: &EntryFacts, object: &mut ObjectWriter
         Shape::Absent if is_empty => {}
         Shape::Flat if is_flat() => _ = object.raw("attributes_flat", outputs.json().as_str()),
         _ => {
-            let mut text = String::with_capacity(outputs.len_bytes());
-            attributes::write(outputs.view(), &facts.sorted, &mut text);
-            object.raw("attributes", &text);
+            let text = object.member("attributes");
+            attributes::write(outputs.view(), &facts.sorted, &mut |piece| text.push_str(piece));
         }
     }
 }
@@ -272,7 +416,8 @@ fn write_attributes(entry: &Entry, facts: &EntryFacts, object: &mut ObjectWriter
 fn write_dependencies<'a>(
     entry: &'a Entry,
     facts: &EntryFacts,
-    expansion: &mut Expansion<'a>,
+    expansion: &Expansion<'a>,
+    lists: &mut ExpandedLists<'a>,
     object: &mut ObjectWriter<'_>,
 ) {
     let kept = facts.dependencies.as_ref().filter(|kept| {
@@ -286,7 +431,7 @@ fn write_dependencies<'a>(
     }
     // An expansion lists all ancestors. If a state lists only direct dependencies, the expanded lists of all its
     // resources are quadratic in the size of the state, so a list is expanded only if it is written.
-    let expanded = expansion.of(entry);
+    let expanded = lists.of(entry, expansion);
     if expanded.is_empty() {
         return;
     }

@@ -22,6 +22,13 @@ const CONCURRENT_READS: usize = 4;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ReadSnapshots(LoadedSnapshots);
 
+impl ReadSnapshots {
+    /// The snapshots of a stack that this client read, and that one of its values still uses.
+    pub(crate) fn in_use(stack: &StackContext) -> Self {
+        Self(stack.store().snapshots_in_use.of(stack.lineage()))
+    }
+}
+
 impl Deref for ReadSnapshots {
     type Target = LoadedSnapshots;
 
@@ -53,8 +60,11 @@ pub(crate) async fn snapshots(
             Ok((reference.digest, snapshot))
         })
         .collect();
-    let read = stream::iter(reads).buffered(CONCURRENT_READS).try_collect().await;
-    read.map(ReadSnapshots)
+    let reads = stream::iter(reads).buffered(CONCURRENT_READS);
+    let read: Result<LoadedSnapshots> = reads.try_collect().await;
+    let read = read?;
+    stack.store().snapshots_in_use.add(stack.lineage(), &read);
+    Ok(ReadSnapshots(read))
 }
 
 /// Reads a stored snapshot.
@@ -106,10 +116,12 @@ impl Authenticated<RevisionDocument> {
 }
 
 impl Authenticated<&Base> {
-    /// The snapshot of the base, if it has one.
-    pub(crate) fn snapshot(&self) -> Option<Authenticated<SnapshotRef>> {
-        let snapshot = self.snapshot.clone()?;
-        Some(Authenticated::new(snapshot, self.proof()))
+    /// The snapshots of the base.
+    pub(crate) fn snapshots(&self) -> Vec<Authenticated<SnapshotRef>> {
+        let snapshots = Base::snapshots(self).cloned();
+        snapshots
+            .map(|snapshot| Authenticated::new(snapshot, self.proof()))
+            .collect()
     }
 }
 

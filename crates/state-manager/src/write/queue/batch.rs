@@ -1,12 +1,16 @@
 //! One batch: the records that the queue writes as one frame, and the jobs that wait until this frame is durable.
 
 use crate::objects::snapshots::{check_size, has_long_string};
+use crate::write::checkpoint::StoredCheckpoint;
+use crate::write::queue::draft::Draft;
+use crate::write::resets::Reset;
 use state_core::backend::Tail;
 use state_core::journal::{MAX_PAYLOAD, Record, append_record};
 use state_core::json::Limits;
 use state_core::state::LoadedSnapshots;
 use state_core::verify::{Rule, Violation};
-use state_core::{Base, Digest, Entry, Error, MutationId, Op, Result, RevisionId, State};
+use state_core::{Base, Digest, Entry, Error, MutationId, Result, RevisionId, State};
+use std::sync::Arc;
 use tokio::sync::oneshot;
 
 /// Maximum number of jobs in one frame.
@@ -21,8 +25,19 @@ pub(crate) enum Request {
     /// Several small jobs, which are written in one frame unless one of them breaks a rule. Only the last one may make a
     /// revision.
     Jobs(Vec<Job>),
-    /// Writes all waiting jobs, then stops the queue. The reply is the end of the journal.
-    Close(oneshot::Sender<Result<Tail>>),
+    /// Writes all waiting jobs, then stops the queue.
+    Close(oneshot::Sender<Result<QueueEnd>>),
+}
+
+/// The end of a queue that was closed.
+#[derive(Debug)]
+pub(crate) struct QueueEnd {
+    /// The end of the journal.
+    pub(crate) tail: Tail,
+    /// A stored checkpoint at that end, if one is due: the head that closes the journal names it.
+    pub(crate) checkpoint: Option<StoredCheckpoint>,
+    /// The error of the last publication of outputs.
+    pub(crate) publication: Result<()>,
 }
 
 /// Records that are applied together or not at all.
@@ -50,6 +65,10 @@ impl Prepared {
             Some(entry) if prepared.is_long() => check_size(entry).map(|()| prepared),
             _ => Ok(prepared),
         }
+    }
+
+    pub(crate) const fn record(&self) -> &Record {
+        &self.record
     }
 
     /// Whether the record may contain a string that is longer than readers accept. Only the entry of such a record is
@@ -97,8 +116,8 @@ impl From<Record> for Prepared {
     }
 }
 
-/// Builds records from the state to which they will be applied, and from the stack's base at that time.
-pub(crate) type Builder = Box<dyn FnOnce(&State, &Base) -> Result<Vec<Record>> + Send>;
+/// Builds records on the state at the time when the queue reaches the job.
+pub(crate) type Builder = Box<dyn FnOnce(&mut Draft<'_>) -> Result<()> + Send>;
 
 /// The records of a job, or the function that builds them.
 pub(crate) enum Work {
@@ -142,6 +161,8 @@ pub(crate) struct Batch {
     waiting: Vec<WaitingJob>,
     /// The record that makes a revision, which is the last one of the frame; none if the batch makes no revision.
     ending: Option<Record>,
+    /// The snapshots to which the batch resets the state, in the order of its records.
+    resets: Vec<Reset>,
 }
 
 impl Batch {
@@ -153,6 +174,7 @@ impl Batch {
             jobs: 0,
             waiting: Vec::new(),
             ending: None,
+            resets: Vec::new(),
         }
     }
 
@@ -171,6 +193,7 @@ impl Batch {
                 let mutations = records.iter().filter_map(|p| p.record.mutation()).collect();
                 for Prepared { record, line } in records {
                     append_record(&mut self.payload, &line);
+                    self.resets.extend(reset_by(&record, &job.loaded));
                     if record.ends_frame() {
                         self.ending = Some(record);
                     }
@@ -223,9 +246,24 @@ impl Batch {
         self.state.settle(chain)
     }
 
+    /// The record that makes a revision; none if the batch makes no revision.
+    pub(crate) const fn ending(&self) -> Option<&Record> {
+        self.ending.as_ref()
+    }
+
+    /// The snapshots to which the batch resets the state, in the order of its records.
+    pub(crate) fn resets(&self) -> &[Reset] {
+        &self.resets
+    }
+
     /// Takes the record that makes a revision out of the batch. None if the batch makes no revision.
     pub(crate) fn take_ending(&mut self) -> Option<Record> {
         self.ending.take()
+    }
+
+    /// Takes the snapshots to which the batch resets the state.
+    pub(crate) fn take_resets(&mut self) -> Vec<Reset> {
+        std::mem::take(&mut self.resets)
     }
 
     /// Acknowledges all waiting jobs. Call it when the batch is durable.
@@ -283,31 +321,26 @@ fn prepare(
     loaded: &LoadedSnapshots,
     base: &Base,
 ) -> Result<(Vec<Prepared>, JobReply)> {
-    let records = match work {
-        Work::Prepared(records) => records,
-        Work::Built(build) => build(state, base)?.into_iter().map(Prepared::from).collect(),
-    };
-    let mut job_reply = JobReply::default();
-    for Prepared { record, .. } in &records {
-        let applied = state
-            .apply(record, loaded)
-            .map_err(|violations| Error::integrity(describe(record), violations))?;
-        job_reply.refused.extend(applied.refused);
+    let mut draft = Draft::new(state, base, loaded);
+    match work {
+        Work::Prepared(records) => draft.add_all(records)?,
+        Work::Built(build) => build(&mut draft)?,
     }
-    Ok((records, job_reply))
+    let (records, refused) = draft.finish();
+    let revision = None;
+    Ok((records, JobReply { refused, revision }))
 }
 
-/// The name of a record in errors.
-fn describe(record: &Record) -> String {
-    match record {
-        Record::Begin(begin) => format!("begin of {} of {}", begin.op, begin.target),
-        Record::End(end) => format!("end of mutation {}", end.id),
-        Record::Step(step) => format!("step {}", step.change.op()),
-        Record::Unchanged(_) => format!("step {}", Op::Same),
-        Record::Resolve(resolve) => format!("resolution of {}", resolve.id),
-        Record::UpdateStart(update) => format!("start of {} {}", update.kind, update.id),
-        _ => "the change".to_owned(),
-    }
+/// The snapshot to which a record resets the state; none for other records.
+fn reset_by(record: &Record, loaded: &LoadedSnapshots) -> Option<Reset> {
+    let Record::ResetBase(reset) = record else {
+        return None;
+    };
+    let snapshot = loaded.get(&reset.snapshot.digest)?;
+    Some(Reset {
+        reference: reset.snapshot.clone(),
+        snapshot: Arc::clone(snapshot),
+    })
 }
 
 /// The error for one job of a failed batch, with the job's own mutation ids.

@@ -2,6 +2,7 @@
 //! left.
 
 use super::*;
+use state_core::backend::ObjectName;
 use state_core::testkit::fault::{Fault, FaultyBackend, Operation};
 
 /// A stack with eight revisions, of which a retention of the last three drops five.
@@ -50,6 +51,16 @@ impl Fixture {
     }
 }
 
+/// The stored items below the floor, and all objects. The digest of a page contains a nonce, so it is left out.
+async fn left(backend: &dyn Backend, stack: &Stack) -> Vec<String> {
+    let names = stored(backend, stack).await.into_iter();
+    let named = names.map(|name| match name {
+        StoredItemName::Object(ObjectName::HistoryPage { first, .. }) => format!("page from {first}"),
+        name => format!("{name:?}"),
+    });
+    named.collect()
+}
+
 /// Collects on a fresh store, with a fault in the call of `operation` with the index `call`. Then requires that the
 /// next collection finishes the work and leaves the `expected` items. Returns whether the first collection made that
 /// call.
@@ -58,7 +69,7 @@ async fn with_fault(
     operation: Operation,
     call: usize,
     fault: Fault,
-    expected: &[StoredItemName],
+    expected: &[String],
 ) -> bool {
     let Fixture {
         backend,
@@ -72,7 +83,7 @@ async fn with_fault(
     }
     let faulty = FaultyBackend::new(Arc::clone(&backend));
     let plan = faulty.plan();
-    let worker = on(Arc::new(faulty), &clock);
+    let worker = on_seeded(Arc::new(faulty), &clock, 2);
     let worker = worker.get(stack.name()).await.unwrap().unwrap();
     let session = worker.lock("gc").await.unwrap();
     plan.fail(operation, call, fault);
@@ -108,7 +119,7 @@ async fn with_fault(
     next.close().await.unwrap();
     check("after the next run").await;
     assert_eq!(stack.list().await.unwrap(), made[5..], "{context}");
-    assert_eq!(stored(&*backend, &stack).await, expected, "{context}");
+    assert_eq!(left(&*backend, &stack).await, expected, "{context}");
     reached
 }
 
@@ -118,7 +129,7 @@ async fn interrupted_anywhere(fresh: impl AsyncFn() -> Fixture, faults: &[Fault]
     let session = stack.lock("gc").await.unwrap();
     let done = session.collect(&keep(0, 3, Duration::ZERO)).await.unwrap();
     session.close().await.unwrap();
-    let expected = stored(&*backend, &stack).await;
+    let expected = left(&*backend, &stack).await;
     let mut deletions = 0;
     for operation in [
         Operation::Create,

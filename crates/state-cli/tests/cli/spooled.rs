@@ -1,0 +1,101 @@
+//! Results in files, kept because the store refused them: no command disowns one without proof.
+
+use crate::programs::{command, up};
+use crate::sandbox::Sandbox;
+use state_core::mutation::End;
+use state_core::{Entry, Enveloped, Json, Outcome, Properties, Timestamp};
+use state_manager::SpooledResult;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// A sandbox whose stack has a pending create, the path of the file with its result, and the operation's id.
+fn kept() -> (Sandbox, PathBuf, String) {
+    let sandbox = Sandbox::new();
+    up(
+        &sandbox,
+        &command("thing", "sleep 30", ""),
+        &["--timeout", "300ms"],
+    )
+    .exits(18);
+    let store = sandbox.path().join(".state").display().to_string();
+    let spooled = sandbox.on_stack(async |stack| {
+        let state = stack.tip().await.unwrap().state;
+        let operation = state.pending().next().unwrap();
+        let outputs = Json::parse(r#"{"stdout":"made"}"#).unwrap();
+        let entry = Entry {
+            id: Some("i-17".to_owned()),
+            outputs: Properties::new(outputs),
+            ..Entry::clone(operation.entry.as_ref().unwrap())
+        };
+        SpooledResult {
+            store: format!("file://{store}"),
+            lineage: stack.lineage(),
+            stack: "default".parse().unwrap(),
+            at: Timestamp::new("2026-01-01T00:00:00Z"),
+            end: End {
+                id: operation.id,
+                outcome: Outcome::Succeeded,
+                entry: Some(Arc::new(entry)),
+                reasons: Vec::new(),
+            },
+            key_id: None,
+            tag: None,
+        }
+    });
+    let folder = sandbox.path().join("user-state/statectl/spool");
+    std::fs::create_dir_all(&folder).unwrap();
+    let id = spooled.end.id.to_string();
+    let file = folder.join(format!("{}-{id}.json", spooled.lineage));
+    std::fs::write(&file, spooled.encode()).unwrap();
+    (sandbox, file, id)
+}
+
+fn from<'a>(file: &'a Path, more: &[&'a str]) -> Vec<&'a str> {
+    [&["pending", "resolve", "--from", file.to_str().unwrap()], more].concat()
+}
+
+#[test]
+fn kept_result_of_an_operation_declared_not_done_conflicts() {
+    for (placement, deposed) in [("entry", false), ("deposed", true)] {
+        let (sandbox, file, id) = kept();
+        sandbox.run(&["pending", "resolve", &id, "--not-done"]).exits(0);
+        let listed = sandbox.run(&["pending", "list"]).exits(0);
+        assert!(listed.stderr.contains(file.to_str().unwrap()), "{listed:?}");
+        let refused = sandbox.run(&from(&file, &[]));
+        assert_ne!(refused.code, 0, "{refused:?}");
+        for part in [&*id, "settled as not done", "--as entry", "--as deposed"] {
+            assert!(refused.stderr.contains(part), "{part}: {refused:?}");
+        }
+        sandbox.run(&from(&file, &["--as", placement])).exits(0);
+        let shown = sandbox.run(&["show", "thing", "--json"]).exits(0).data("show");
+        assert_eq!(shown["entries"][0]["outputs"]["stdout"], "made", "{shown}");
+        assert_eq!(shown["entries"][0]["deposed"].is_string(), deposed, "{shown}");
+        let again = sandbox.run(&from(&file, &[])).exits(0);
+        assert!(again.stdout.contains("already recorded"), "{again:?}");
+    }
+}
+
+#[test]
+fn run_records_kept_results_before_it_asks() {
+    for arguments in [&["up", "--yes"][..], &["refresh", "--yes"], &["destroy", "--yes"]] {
+        let (sandbox, file, _) = kept();
+        let ran = sandbox.run(arguments).exits(0);
+        assert!(ran.stdout.contains("its result was kept in a file"), "{ran:?}");
+        assert!(!file.exists(), "the result is recorded");
+        let entries = sandbox.run(&["list", "--json"]).exits(0).data("list");
+        let is_left = arguments[0] != "destroy";
+        assert_eq!(entries["entries"].as_array().unwrap().len(), usize::from(is_left));
+    }
+}
+
+#[test]
+fn run_keeps_and_names_a_kept_result_that_conflicts() {
+    let (sandbox, file, id) = kept();
+    sandbox.run(&["pending", "resolve", &id, "--not-done"]).exits(0);
+    let ran = sandbox.run(&["refresh", "--yes"]).exits(0);
+    assert!(
+        ran.stderr.contains(&id) && ran.stderr.contains("--as entry"),
+        "{ran:?}"
+    );
+    assert!(file.exists());
+}

@@ -1,0 +1,117 @@
+//! Locks of running commands, which distinguish a command that still runs from one that ended.
+//!
+//! If this process is killed, the command of a mutation keeps running. Its `read` then may not find the object that it is
+//! about to create, and a second create would make a second object. So each command that changes something inherits a
+//! descriptor of a locked file named after its mutation. The operating system releases the lock when the last process with
+//! the descriptor ends, however it ends: the command, and background processes that it left.
+
+use rustix::process::Pid;
+use state_core::MutationId;
+use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
+use std::io::{self, Read, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::PathBuf;
+
+/// The longest process id, as text.
+const MAX_PID_BYTES: u64 = 20;
+
+/// The folder of the locks of one user on one machine; none if the user has no such folder.
+#[derive(Clone, Debug)]
+pub(in crate::builtin) struct CommandLocks {
+    pub(in crate::builtin) folder: Option<PathBuf>,
+}
+
+/// The lock of a mutation whose command this process starts.
+pub(super) struct CommandLock {
+    path: PathBuf,
+    file: File,
+}
+
+impl CommandLocks {
+    /// Takes the lock of a mutation; none without a folder.
+    ///
+    /// # Errors
+    /// If the file can't be created or locked.
+    pub(super) fn take(&self, mutation: MutationId) -> io::Result<Option<CommandLock>> {
+        let Some(path) = self.path(mutation) else {
+            return Ok(None);
+        };
+        if let Some(folder) = path.parent() {
+            DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+        }
+        let mut options = OpenOptions::new();
+        // Without `truncate`: the file of a running command keeps the id of its process.
+        let file = options
+            .create(true)
+            .truncate(false)
+            .write(true)
+            .mode(0o600)
+            .open(&path)?;
+        file.try_lock()?;
+        file.set_len(0)?;
+        Ok(Some(CommandLock { path, file }))
+    }
+
+    /// Describes the processes that still work on a mutation; none if there are none.
+    pub(super) fn holder(&self, mutation: MutationId) -> Option<String> {
+        let path = self.path(mutation)?;
+        let file = match File::open(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return None,
+            Err(error) => {
+                return Some(format!(
+                    "its command may still be running: {}: {error}",
+                    path.display()
+                ));
+            }
+            Ok(file) => file,
+        };
+        match file.try_lock() {
+            Ok(()) => {
+                // The command ended. A file that stays is read again the next time.
+                std::fs::remove_file(&path).ok();
+                None
+            }
+            Err(TryLockError::WouldBlock) => {
+                let mut pid = String::new();
+                let is_read = file.take(MAX_PID_BYTES).read_to_string(&mut pid).is_ok();
+                let group = match pid.parse::<u32>() {
+                    Ok(pid) if is_read => format!(" (process group {pid})"),
+                    _ => String::new(),
+                };
+                Some(format!("its command is still running on this machine{group}"))
+            }
+            Err(TryLockError::Error(error)) => Some(format!(
+                "its command may still be running: {}: {error}",
+                path.display()
+            )),
+        }
+    }
+
+    fn path(&self, mutation: MutationId) -> Option<PathBuf> {
+        Some(self.folder.as_ref()?.join(mutation.to_string()))
+    }
+}
+
+impl CommandLock {
+    /// A descriptor for the command, which keeps the lock after this process ended.
+    ///
+    /// # Errors
+    /// If the operating system has no more descriptors.
+    pub(super) fn descriptor(&self) -> io::Result<OwnedFd> {
+        Ok(self.file.try_clone()?.into())
+    }
+
+    /// Writes the id of the command's process group into the file, for the user.
+    pub(super) fn name_holder(&mut self, group: Pid) {
+        let id = group.as_raw_nonzero().to_string();
+        if self.file.write_all(id.as_bytes()).is_err() {
+            // The lock shows that the command runs; only its name is missing.
+        }
+    }
+
+    /// Deletes the file after the command exited. Background processes of the command don't delay its result.
+    pub(super) fn release(self) {
+        std::fs::remove_file(&self.path).ok();
+    }
+}

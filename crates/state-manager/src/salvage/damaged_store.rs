@@ -1,0 +1,81 @@
+//! Access to a store that may be damaged, without the backend's checks: [`DamagedStore`], which stores in folders and object
+//! stores implement.
+
+use crate::salvage::damage::{Damage, reason};
+use async_trait::async_trait;
+use bytes::Bytes;
+use state_core::backend::NamePointer;
+use state_core::{Backend, Enveloped, Lineage, Result, StackName};
+use std::fmt;
+use std::sync::Arc;
+
+/// The folder with the objects that a salvage kept aside.
+pub(super) const ASIDE: &str = "damaged";
+
+/// A store of named objects, some of which may be damaged or missing. `docs/format.md` specifies their names.
+#[async_trait]
+pub(super) trait DamagedStore: fmt::Debug + Send + Sync {
+    /// Reads an object; none if it is missing. Its content isn't validated.
+    async fn read(&self, path: &str) -> Result<Option<Bytes>>;
+
+    /// Reads several objects, in the order of their paths.
+    async fn read_all(&self, paths: &[String]) -> Result<Vec<Option<Bytes>>>;
+
+    /// The names of the objects and folders directly in a folder, sorted; none if the folder is missing.
+    async fn entries(&self, folder: &str) -> Result<Vec<String>>;
+
+    /// The part of this store in a folder, as a store. It is only read.
+    fn below(&self, folder: &str) -> SharedStore;
+
+    /// Damage of the document that names the lock holder of a stack, if the store has such documents.
+    async fn lock_damage(&self, lineage: Lineage) -> Result<Option<Damage>>;
+
+    /// The store as clients use it.
+    ///
+    /// # Errors
+    /// `Corrupt` and `NotFound` if `format` is damaged or missing.
+    fn backend(&self) -> Result<Arc<dyn Backend>>;
+}
+
+/// A damaged store that several readers share.
+pub(super) type SharedStore = Arc<dyn DamagedStore>;
+
+/// The state of a name pointer's object.
+#[derive(Clone, Debug)]
+pub(super) struct PointerFile {
+    /// Path below the store.
+    pub(super) path: String,
+    pub(super) pointer: Result<NamePointer, String>,
+}
+
+impl dyn DamagedStore {
+    /// The stacks that have a folder.
+    pub(super) async fn stacks(&self) -> Result<Vec<Lineage>> {
+        let names = self.entries("stacks").await?;
+        Ok(names.iter().filter_map(|name| name.parse().ok()).collect())
+    }
+
+    /// Reads all name pointers of the store.
+    pub(super) async fn pointers(&self) -> Result<Vec<PointerFile>> {
+        let mut paths = Vec::new();
+        for project in self.entries("names").await? {
+            for file in self.entries(&format!("names/{project}")).await? {
+                let Some(stack) = file.strip_suffix(".json") else {
+                    continue;
+                };
+                if format!("{project}/{stack}").parse::<StackName>().is_ok() {
+                    paths.push(format!("names/{project}/{file}"));
+                }
+            }
+        }
+        let stored = self.read_all(&paths).await?;
+        let pointers = paths.into_iter().zip(stored).map(|(path, bytes)| {
+            let decoded = NamePointer::decode(&path, &bytes.unwrap_or_default());
+            PointerFile {
+                pointer: decoded.map_err(|error| reason(&error)),
+                path,
+            }
+        });
+        Ok(pointers.collect())
+    }
+}

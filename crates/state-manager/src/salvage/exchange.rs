@@ -1,0 +1,208 @@
+//! Puts a complete stack in the place of another one, in a store in files. The other one is moved aside, and nothing is
+//! overwritten.
+//!
+//! ```text
+//!  1 .tmp-building-<id>/  the new stack, while it is written
+//!  2 .tmp-building-<id>/  ──rename──► .tmp-salvage-<id>/: it is complete
+//!  3 stacks/<lineage>     ──rename──► damaged/<time>/stacks/<lineage>
+//!  4 outputs/<lineage>    likewise, if the new stack has outputs of its own
+//!  5 .tmp-salvage-<id>/stacks/<lineage>  ──rename──► stacks/<lineage>
+//! ```
+//! A crash between 3 and 5 leaves no stack under its path: the next salvage or restore finds the complete one and
+//! continues.
+
+use crate::environment::Environment;
+use crate::salvage::damaged_store::ASIDE;
+use crate::salvage::store_files::StoreFiles;
+use state_backend_fs::FsBackend;
+use state_core::backend::Holder;
+use state_core::{Error, Lineage, Nonce, Result};
+use std::fs::{self, File, TryLockError};
+use std::path::{Path, PathBuf};
+
+/// The beginning of the name of a folder in which a stack is being written. Readers ignore such names.
+const BUILDING: &str = ".tmp-building-";
+
+/// The beginning of the name of a folder with a complete stack.
+const COMPLETE: &str = ".tmp-salvage-";
+
+/// A change of a store in files by one process.
+#[derive(Debug)]
+pub(super) struct Exchange {
+    store: StoreFiles,
+    /// Name of the folder for what is moved aside.
+    pub(super) folder: String,
+    pub(super) has_moved: bool,
+    /// Whether an earlier exchange was interrupted, and was finished when this one began.
+    pub(super) was_finished: bool,
+    _lock: File,
+}
+
+/// A store in the folder in which a stack is being written.
+pub(super) struct Building {
+    id: String,
+    root: PathBuf,
+}
+
+impl Exchange {
+    /// Excludes other salvages and restores of the store, and finishes one that was interrupted.
+    ///
+    /// # Errors
+    /// `Locked` while another process salvages or restores the store.
+    pub(super) fn begin(store: &StoreFiles, environment: &Environment) -> Result<Self> {
+        let mut exchange = Self {
+            _lock: lock_store(store)?,
+            folder: folder_name(environment),
+            store: store.clone(),
+            has_moved: false,
+            was_finished: false,
+        };
+        exchange.finish_interrupted()?;
+        Ok(exchange)
+    }
+
+    /// Path of the folder for what is moved aside, below the store.
+    pub(super) fn aside(&self) -> String {
+        format!("{ASIDE}/{}", self.folder)
+    }
+
+    /// Moves a file or a folder aside. Returns its new path below the store.
+    pub(super) fn move_aside(&mut self, path: &str) -> Result<String> {
+        self.has_moved = true;
+        self.store.move_aside(path, &self.folder)
+    }
+
+    /// Begins to write a stack beside the one whose place it takes.
+    pub(super) fn build(&self, environment: &Environment) -> Result<(Building, FsBackend)> {
+        let id = Nonce::random(&*environment.entropy).to_string();
+        let root = self.store.path(&format!("{BUILDING}{id}"));
+        let backend = FsBackend::create_like(&root, self.store.root())?;
+        Ok((Building { id, root }, backend))
+    }
+
+    /// Puts the stack that was written in its place, and moves the one that is there aside.
+    pub(super) fn put_in_place(&mut self, building: &Building, lineage: Lineage) -> Result<()> {
+        let complete = format!("{COMPLETE}{}", building.id);
+        self.store
+            .rename(&format!("{BUILDING}{}", building.id), &complete)?;
+        let path = format!("stacks/{lineage}");
+        if self.exists(&path) {
+            self.move_aside(&path)?;
+        }
+        self.finish(&complete, lineage)?;
+        remove(&self.store.path(&complete))
+    }
+
+    /// The part of an exchange after the former stack was moved aside.
+    fn finish(&mut self, complete: &str, lineage: Lineage) -> Result<()> {
+        let outputs = format!("outputs/{lineage}");
+        let own_outputs = format!("{complete}/{outputs}");
+        if self.exists(&own_outputs) {
+            if self.exists(&outputs) {
+                self.move_aside(&outputs)?;
+            }
+            self.store.rename(&own_outputs, &outputs)?;
+        }
+        // Last: until the stack is under its path, the next exchange continues this one.
+        let path = format!("stacks/{lineage}");
+        self.store.rename(&format!("{complete}/{path}"), &path)
+    }
+
+    /// Continues exchanges that were interrupted, and deletes stacks that were written and didn't take their place.
+    fn finish_interrupted(&mut self) -> Result<()> {
+        for name in self.store.temporary_folders()? {
+            let is_complete = name.starts_with(COMPLETE);
+            if !is_complete && !name.starts_with(BUILDING) {
+                continue;
+            }
+            let root = self.store.path(&name);
+            let staged = StoreFiles::new(&root)?;
+            for lineage in staged.stacks()?.into_iter().filter(|_| is_complete) {
+                let path = format!("stacks/{lineage}");
+                let has_head = staged.path(&format!("{path}/head.json")).is_file();
+                if has_head && !self.exists(&path) {
+                    self.finish(&name, lineage)?;
+                    self.was_finished = true;
+                }
+            }
+            remove(&root)?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn exists(&self, path: &str) -> bool {
+        fs::symlink_metadata(self.store.path(path)).is_ok()
+    }
+}
+
+impl Building {
+    /// The folder of the store with the stack.
+    pub(super) fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// Creates a folder, by its path below the store.
+    pub(super) fn make_folder(&self, relative: &str) -> Result<()> {
+        StoreFiles::new(&self.root)?.make_folder(relative)
+    }
+}
+
+/// The name of a new folder for what is kept aside: the time, and a random part.
+pub(super) fn folder_name(environment: &Environment) -> String {
+    let id = Nonce::random(&*environment.entropy).to_string();
+    let time = environment.clock.now();
+    let time: String = time
+        .as_str()
+        .chars()
+        .filter(char::is_ascii_alphanumeric)
+        .collect();
+    let (time, id) = (time.get(..14).unwrap_or(&time), id.get(..8).unwrap_or(&id));
+    format!("{time}-{id}")
+}
+
+/// Excludes another salvage or restore of the same store.
+fn lock_store(store: &StoreFiles) -> Result<File> {
+    let folder = store.path(ASIDE);
+    let path = folder.join("salvage.lock");
+    let opened = fs::create_dir_all(&folder).and_then(|()| File::create(&path));
+    let file = opened.map_err(|error| Error::not_applied(path.display().to_string(), error))?;
+    lock(&path, file)
+}
+
+/// Takes all lock files of a stack: the head, which says which of them counts, may be damaged.
+///
+/// # Errors
+/// `Locked`, with the holder as the lock file names it, while a process holds one of them.
+pub(super) fn lock_stack(store: &StoreFiles, lineage: Lineage) -> Result<Vec<File>> {
+    let folder = format!("stacks/{lineage}");
+    let files = store.entries(&folder)?;
+    let names = files
+        .iter()
+        .filter(|file| file.starts_with("lock.") || *file == "head.lock");
+    let mut locks = Vec::new();
+    for name in names {
+        let path = store.path(&format!("{folder}/{name}"));
+        let opened = File::options().read(true).write(true).open(&path);
+        let file = opened.map_err(|error| Error::unavailable(path.display().to_string(), error))?;
+        locks.push(lock(&path, file)?);
+    }
+    Ok(locks)
+}
+
+fn lock(path: &Path, file: File) -> Result<File> {
+    let object = path.display().to_string();
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => {
+            let holder: Option<Holder> = fs::read(path)
+                .ok()
+                .and_then(|bytes| serde_json::from_slice(&bytes).ok());
+            Err(Error::locked(object, holder.unwrap_or_default()))
+        }
+        Err(TryLockError::Error(error)) => Err(Error::unavailable(object, error)),
+    }
+}
+
+fn remove(folder: &Path) -> Result<()> {
+    fs::remove_dir_all(folder).map_err(|error| Error::not_applied(folder.display().to_string(), error))
+}

@@ -1,0 +1,413 @@
+//! Rebuilds a stack from intact frames and objects. Each possible beginning of the history is tried, from the one that
+//! keeps the most revisions on: a stack counts as rebuilt only if the ordinary readers accept it and replay its state.
+
+use crate::objects::document::{RevisionDocument, RevisionRecord};
+use crate::objects::snapshots;
+use crate::read::view::View;
+use crate::salvage::frame_index::FrameChain;
+use crate::salvage::head_template::{Client, HeadTemplate};
+use crate::salvage::intact_objects::IntactObjects;
+use crate::salvage::rebuilt_backend::RebuiltBackend;
+use crate::salvage::stack_files::{StackFiles, watermark};
+use crate::stack::Stack;
+use bytes::Bytes;
+use state_core::backend::{Backend, ChainAnchors, ObjectKind, ObjectName, Tail};
+use state_core::head::Collection;
+use state_core::history::History;
+use state_core::journal::{FrameKind, Record, ResetCause, decode_records};
+use state_core::snapshot::ForeignSerial;
+use state_core::{
+    Base, Digest, Error, Frame, Head, MutationId, Result, Serial, Slot, SnapshotRef, State, Timestamp,
+};
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// A stack that was rebuilt in memory.
+#[derive(Clone, Debug)]
+pub(super) struct RebuiltStack {
+    pub(super) head: Head,
+    pub(super) before: Tail,
+    pub(super) frames: Vec<Frame>,
+    pub(super) objects: IntactObjects,
+    /// The stack in memory, as readers see it.
+    pub(super) view: View,
+}
+
+impl RebuiltStack {
+    /// Returns the whole journal.
+    pub(super) fn journal(&self) -> FrameChain {
+        FrameChain {
+            before: self.before,
+            frames: self.frames.clone(),
+        }
+    }
+}
+
+/// In which order beginnings of the history are tried.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Beginning {
+    /// The one that keeps the most revisions first.
+    Earliest,
+    /// The one that needs the fewest frames and snapshots first: for the state at one revision.
+    Latest,
+}
+
+/// A beginning of the history.
+struct Candidate {
+    base: Base,
+    /// A snapshot that isn't stored: the empty state before a revision that replaced all resources.
+    made: Option<(ObjectName, Bytes)>,
+}
+
+/// Rebuilds the stack that ends with the frame that has this chain.
+///
+/// # Errors
+/// The error of the first beginning that was tried, if the state can't be replayed from any. `Sealed` if no identity
+/// opens the data key, which must sign the head of the rebuilt stack.
+pub(super) async fn rebuild(
+    client: &Client,
+    files: &StackFiles,
+    template: &HeadTemplate,
+    end: &Digest,
+    beginning: Beginning,
+) -> Result<RebuiltStack> {
+    let object = || format!("journal of stack {}", files.lineage);
+    let Some(chain) = files.index.back_from(end) else {
+        return Err(Error::corrupt(object(), 0, "it has no intact frame"));
+    };
+    let mut failed = None;
+    if files.end() == Some(*end)
+        && let Some(frames) = unchanged(template, &chain)
+    {
+        match adopt_stored(client, files, template, frames).await {
+            Ok(rebuilt) => return Ok(rebuilt),
+            Err(error) => failed = Some(error),
+        }
+    }
+    let mut candidates = candidates(files, template, &chain)?;
+    if beginning == Beginning::Latest {
+        // A stored snapshot of the state comes before one that was made.
+        candidates.sort_by_key(|candidate| (candidate.made.is_some(), Reverse(candidate.base.start)));
+    }
+    for candidate in candidates {
+        match from_candidate(client, files, template, &chain, candidate).await {
+            Ok(rebuilt) => return Ok(rebuilt),
+            Err(error) => drop(failed.get_or_insert(error)),
+        }
+    }
+    Err(failed
+        .unwrap_or_else(|| Error::corrupt(object(), 0, "no intact snapshot precedes its intact frames")))
+}
+
+/// The stack as its stored head describes it, in files of which none is damaged.
+///
+/// # Errors
+/// `Corrupt` if frames that the head describes are missing; any error of reading the stack.
+pub(super) async fn complete(
+    client: &Client,
+    files: &StackFiles,
+    template: &HeadTemplate,
+) -> Result<RebuiltStack> {
+    let frames = match files.chain() {
+        Some(chain) => unchanged(template, &chain).ok_or_else(|| {
+            let object = format!("journal of stack {}", files.lineage);
+            Error::corrupt(object, 0, "frames that the head describes are missing")
+        })?,
+        None => Vec::new(),
+    };
+    adopt_stored(client, files, template, frames).await
+}
+
+async fn adopt_stored(
+    client: &Client,
+    files: &StackFiles,
+    template: &HeadTemplate,
+    frames: Vec<Frame>,
+) -> Result<RebuiltStack> {
+    let head = with_unsigned_fields(client, files, template.head.clone());
+    let beginning = match &head.collection {
+        Some(collection) => collection.base.clone(),
+        None => Base::empty(files.lineage),
+    };
+    let before = Tail {
+        next: beginning.start,
+        chain: beginning.chain,
+    };
+    adopt(client, head, before, frames, files.objects.clone()).await
+}
+
+/// The frames with which the stored head is complete as it is; none if it isn't.
+fn unchanged(template: &HeadTemplate, chain: &FrameChain) -> Option<Vec<Frame>> {
+    let head = Some(&template.head).filter(|_| template.is_stored && !template.is_renamed)?;
+    let anchors = ChainAnchors::of(head);
+    let beginning = head
+        .collection
+        .as_ref()
+        .map_or(Slot::ZERO, |collection| collection.base.start);
+    let tail = chain.frames.last().map_or(chain.before, Tail::after);
+    let is_whole = chain.before.next <= beginning && anchors.finish(tail).is_ok();
+    let passes = chain
+        .frames
+        .iter()
+        .all(|frame| anchors.pass(Tail::after(frame)).is_ok());
+    let frames = chain.frames.iter().filter(|frame| frame.slot() >= beginning);
+    (is_whole && passes).then(|| frames.cloned().collect())
+}
+
+/// Sets the fields that no tag covers: the rebuilt journal has one segment and no compaction.
+fn with_unsigned_fields(client: &Client, files: &StackFiles, mut head: Head) -> Head {
+    head.compactions = Vec::new();
+    head.closed = false;
+    head.generation = head.generation.max(files.generation);
+    // A frame of a later epoch than the head's would fence the next writer.
+    let frames = files.index.frames().map(Frame::epoch).max();
+    head.epoch = head.epoch.max(files.epoch).max(frames.unwrap_or_default());
+    head.nonce = client.nonce();
+    head
+}
+
+async fn from_candidate(
+    client: &Client,
+    files: &StackFiles,
+    template: &HeadTemplate,
+    chain: &FrameChain,
+    candidate: Candidate,
+) -> Result<RebuiltStack> {
+    let Candidate { base, made } = candidate;
+    let live = chain.frames.iter().filter(|frame| frame.slot() >= base.start);
+    let frames: Vec<Frame> = live.cloned().collect();
+    let mut head = with_unsigned_fields(client, files, template.head.clone());
+    let stored = template.head.collection.as_ref().filter(|_| template.is_stored);
+    head.collection = match stored {
+        Some(collection) if collection.base == base => Some(collection.clone()),
+        _ if base == Base::empty(files.lineage) => None,
+        _ => Some(Collection {
+            serial: first_serial(files, &frames, base.start),
+            since: client.environment.clock.now(),
+            forgotten: BTreeSet::new(),
+            base: base.clone(),
+        }),
+    };
+    let before = Tail {
+        next: base.start,
+        chain: base.chain,
+    };
+    head.floor = base.start;
+    head.base = base;
+    head.rev_base = None;
+    head.history = History::default();
+    head.closed_state = None;
+    head.watermark = watermark(chain);
+    if head.key_id.is_some() {
+        let Some(key) = &template.key else {
+            let object = format!("head of stack {}", files.lineage);
+            let reason = "none of your identities opens the data key, which must sign a new head";
+            return Err(Error::sealed(object, reason));
+        };
+        head.sign(&**key);
+    }
+    let mut objects = files.objects.clone();
+    // The new head names no page: the frames contain the same documents.
+    objects.retain(|name| name.kind() != ObjectKind::Update);
+    if let Some((name, bytes)) = made {
+        objects.add_made(name, bytes);
+    }
+    adopt(client, head, before, frames, objects).await
+}
+
+/// The serial of the first revision from a slot on.
+fn first_serial(files: &StackFiles, frames: &[Frame], start: Slot) -> Serial {
+    let chains: BTreeSet<&Digest> = frames.iter().map(Frame::chain).collect();
+    let made = files
+        .revisions
+        .values()
+        .filter(|document| chains.contains(&document.chain));
+    let serials = made.map(|document| document.revision.serial());
+    let earlier = files.revisions.values().filter(|document| document.slot < start);
+    let before = earlier.map(|document| document.revision.serial().next()).max();
+    serials.min().or(before).unwrap_or(Serial::ZERO)
+}
+
+/// Stores a rebuilt stack in memory, and reads it as any reader does.
+async fn adopt(
+    client: &Client,
+    head: Head,
+    before: Tail,
+    frames: Vec<Frame>,
+    objects: IntactObjects,
+) -> Result<RebuiltStack> {
+    let backend = RebuiltBackend::new(&head, before, &frames, objects.clone()).await?;
+    let stack = Stack::of(
+        client
+            .store(Arc::new(backend))
+            .stack(head.name.clone(), head.lineage),
+    );
+    let view = stack.tip().await?.rebuilt();
+    Ok(RebuiltStack {
+        head,
+        before,
+        frames,
+        objects,
+        view,
+    })
+}
+
+/// Stores the parts of a stack in a store that doesn't have the stack.
+pub(super) async fn store_in(
+    backend: &dyn Backend,
+    head: &Head,
+    before: Tail,
+    frames: &[Frame],
+    objects: &IntactObjects,
+) -> Result<()> {
+    let target = backend.copy_target()?;
+    for name in objects.names() {
+        let bytes = objects.read(name).await?;
+        target.adopt_object(head.lineage, name, bytes).await?;
+    }
+    target.adopt_stack(head, before, frames).await
+}
+
+/// The possible beginnings of the history, earliest first.
+fn candidates(files: &StackFiles, template: &HeadTemplate, chain: &FrameChain) -> Result<Vec<Candidate>> {
+    let mut bases = vec![Base::empty(files.lineage)];
+    if template.is_stored {
+        bases.extend(template.head.bases().map(|(_, base)| base.clone()));
+    }
+    for document in files.revisions.values() {
+        bases.extend(document.base().cloned());
+    }
+    for frame in chain
+        .frames
+        .iter()
+        .filter(|frame| frame.kind() == FrameKind::Data)
+    {
+        for record in records(frame) {
+            if let Record::Checkpoint(note) = record {
+                bases.push(note.base);
+            }
+        }
+    }
+    let positions = chain.frames.iter().map(Tail::after);
+    let positions: BTreeMap<Slot, Digest> = std::iter::once(chain.before)
+        .chain(positions)
+        .map(|tail| (tail.next, tail.chain))
+        .collect();
+    let is_here = |base: &Base| positions.get(&base.start) == Some(&base.chain);
+    let is_stored = |snapshot: &SnapshotRef| files.objects.contains(&snapshot.object());
+    bases.retain(|base| is_here(base) && base.snapshots().all(is_stored));
+    let stored = bases.into_iter().map(|base| Candidate { base, made: None });
+    let mut candidates: Vec<Candidate> = stored.chain(replacements(files, chain)?).collect();
+    candidates.sort_by_key(|candidate| (candidate.base.start, candidate.made.is_some()));
+    candidates.dedup_by(|one, other| one.base == other.base);
+    Ok(candidates)
+}
+
+fn records(frame: &Frame) -> Vec<Record> {
+    decode_records("journal frame", frame.payload()).unwrap_or_default()
+}
+
+/// Beginnings right before a revision that replaced all resources by those of a stored snapshot: its state needs nothing
+/// that was recorded before, except for the serials of imported states, as long as nothing was pending then.
+fn replacements(files: &StackFiles, chain: &FrameChain) -> Result<Vec<Candidate>> {
+    let mut found = Vec::new();
+    // Without the frames from the first one on, it is unknown what was pending.
+    if chain.before != Tail::genesis(files.lineage) {
+        return Ok(found);
+    }
+    let mut outlasting = OutlastingState::default();
+    let mut at = chain.before;
+    for frame in &chain.frames {
+        let records = match frame.kind() {
+            FrameKind::Data => records(frame),
+            _ => Vec::new(),
+        };
+        let begins = matches!(records.first(), Some(Record::UpdateStart(_)));
+        let replaces = records.iter().any(|record| match record {
+            Record::ResetBase(reset) => files.objects.contains(&reset.snapshot.object()),
+            _ => false,
+        });
+        if begins && replaces && outlasting.is_settled() {
+            found.push(empty_before(files, at, &outlasting)?);
+        }
+        for record in &records {
+            outlasting.note(record);
+        }
+        at = Tail::after(frame);
+    }
+    Ok(found)
+}
+
+/// A base with the empty state after the last revision, and what outlasts a replacement of the resources.
+fn empty_before(files: &StackFiles, at: Tail, outlasting: &OutlastingState) -> Result<Candidate> {
+    let mut snapshot = State::new(files.lineage).snapshot(String::new(), Timestamp::new(""));
+    snapshot.serial = Some(outlasting.serial);
+    snapshot.foreign_serials.clone_from(&outlasting.foreign_serials);
+    let packed = snapshots::pack(&snapshot, at.next)?;
+    let base = Base {
+        snapshot: Some(packed.reference.clone()),
+        content: None,
+        start: at.next,
+        chain: at.chain,
+    };
+    Ok(Candidate {
+        base,
+        made: Some((packed.reference.object(), packed.bytes)),
+    })
+}
+
+/// What a state has that outlasts a replacement of its resources.
+#[derive(Default)]
+struct OutlastingState {
+    serial: Serial,
+    foreign_serials: BTreeMap<String, ForeignSerial>,
+    pending: BTreeSet<MutationId>,
+    is_update_open: bool,
+    /// Whether there were moves between stacks, or imported pending operations, of which an end isn't noted here.
+    is_entangled: bool,
+    is_invalidated: bool,
+}
+
+impl OutlastingState {
+    fn note(&mut self, record: &Record) {
+        match record {
+            Record::UpdateStart(_) => self.is_update_open = true,
+            Record::UpdateEnd(end) => {
+                self.is_update_open = false;
+                self.serial = end.serial;
+            }
+            Record::DetachedRevision(detached) => self.serial = detached.serial,
+            Record::Begin(begin) => drop(self.pending.insert(begin.id)),
+            Record::End(end) => drop(self.pending.remove(&end.id)),
+            Record::Resolve(resolve) => drop(self.pending.remove(&resolve.id)),
+            Record::ResetBase(reset) => {
+                self.is_entangled |= !reset.pending.is_empty();
+                if let ResetCause::Import {
+                    foreign: Some((system, imported)),
+                } = &reset.cause
+                {
+                    let before = self.foreign_serials.get(system).copied();
+                    let known = ForeignSerial::after_import(before, *imported, self.serial.next());
+                    self.foreign_serials.insert(system.clone(), known);
+                }
+            }
+            Record::MoveIn(_) | Record::MoveOut(_) | Record::MoveEnd(_) => self.is_entangled = true,
+            Record::Invalidate(_) => self.is_invalidated = true,
+            Record::Validate(_) => self.is_invalidated = false,
+            _ => {}
+        }
+    }
+
+    fn is_settled(&self) -> bool {
+        let is_idle = self.pending.is_empty() && !self.is_update_open;
+        is_idle && !self.is_entangled && !self.is_invalidated && self.serial > Serial::ZERO
+    }
+}
+
+/// The chain after the frame that made a revision, and whether the revision was an update. None if no frame is left.
+pub(super) fn end_of(files: &StackFiles, document: &RevisionDocument) -> Option<Digest> {
+    let is_update = matches!(document.made, RevisionRecord::UpdateEnd(_));
+    let is_left = files.index.back_from(&document.chain).is_some();
+    (is_update && is_left).then_some(document.chain)
+}

@@ -1,0 +1,184 @@
+//! The files of a store in a folder, read and moved without the backend, which refuses a damaged store.
+//!
+//! `docs/format.md` specifies the paths. Nothing is overwritten or deleted here: a damaged file is moved to the folder
+//! `damaged`, with its path below the store.
+
+use crate::compute::compute;
+use crate::salvage::damage::Damage;
+use crate::salvage::damaged_store::{ASIDE, DamagedStore, SharedStore};
+use async_trait::async_trait;
+use bytes::Bytes;
+use state_backend_fs::FsBackend;
+use state_core::{Backend, Error, Lineage, Result};
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// The largest file that is read, in bytes: the limit of the file backend for a segment.
+const MAX_FILE: u64 = 8 << 30;
+
+/// The folder of a store.
+#[derive(Clone, Debug)]
+pub(super) struct StoreFiles {
+    root: PathBuf,
+}
+
+impl StoreFiles {
+    pub(super) fn new(root: &Path) -> Result<Self> {
+        let root = std::path::absolute(root).map_err(|error| failed(root, error))?;
+        match root.is_dir() {
+            true => Ok(Self { root }),
+            false => Err(Error::not_found(format!("folder {}", root.display()))),
+        }
+    }
+
+    /// The folder of a store that may be missing. A missing folder reads as a store without stacks.
+    pub(super) fn new_or_missing(root: &Path) -> Result<Self> {
+        let root = std::path::absolute(root).map_err(|error| failed(root, error))?;
+        Ok(Self { root })
+    }
+
+    pub(super) fn root(&self) -> &Path {
+        &self.root
+    }
+
+    pub(super) fn path(&self, relative: &str) -> PathBuf {
+        self.root.join(relative)
+    }
+
+    /// Reads a file; none if it is missing.
+    pub(super) fn read(&self, relative: &str) -> Result<Option<Bytes>> {
+        let path = self.path(relative);
+        let length = match fs::symlink_metadata(&path) {
+            Ok(found) if found.is_file() => found.len(),
+            // The backend follows no link in a store either.
+            Ok(_) => return Ok(None),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(failed(&path, error)),
+        };
+        if length > MAX_FILE {
+            return Err(Error::corrupt(
+                path.display().to_string(),
+                MAX_FILE,
+                "it is too large",
+            ));
+        }
+        match fs::read(&path) {
+            Ok(bytes) => Ok(Some(bytes.into())),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(failed(&path, error)),
+        }
+    }
+
+    /// The names of the entries of a folder, sorted, without those of files in creation; none if the folder is missing.
+    pub(super) fn entries(&self, relative: &str) -> Result<Vec<String>> {
+        let mut names = self.names(relative)?;
+        names.retain(|name| !name.starts_with(".tmp-"));
+        Ok(names)
+    }
+
+    fn names(&self, relative: &str) -> Result<Vec<String>> {
+        let path = self.path(relative);
+        let entries = match fs::read_dir(&path) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) => return Err(failed(&path, error)),
+        };
+        let mut names = Vec::new();
+        for entry in entries {
+            let name = entry.map_err(|error| failed(&path, error))?.file_name();
+            names.extend(name.into_string().ok());
+        }
+        names.sort();
+        Ok(names)
+    }
+
+    /// The names of folders in creation at the root of the store.
+    pub(super) fn temporary_folders(&self) -> Result<Vec<String>> {
+        let mut names = self.names("")?;
+        names.retain(|name| name.starts_with(".tmp-") && self.path(name).is_dir());
+        Ok(names)
+    }
+
+    /// The stacks that have a folder.
+    pub(super) fn stacks(&self) -> Result<Vec<Lineage>> {
+        let names = self.entries("stacks")?;
+        Ok(names.iter().filter_map(|name| name.parse().ok()).collect())
+    }
+
+    /// Moves a file or a folder to the folder of set-aside files with this name. Returns its new path below the store.
+    pub(super) fn move_aside(&self, relative: &str, folder: &str) -> Result<String> {
+        let kept = format!("{ASIDE}/{folder}/{relative}");
+        self.rename(relative, &kept)?;
+        Ok(kept)
+    }
+
+    /// Creates a folder and those above it, and makes them durable.
+    pub(super) fn make_folder(&self, relative: &str) -> Result<()> {
+        let folder = self.path(relative);
+        let made = fs::create_dir_all(&folder).and_then(|()| sync_up_to(&folder, &self.root));
+        made.map_err(|error| Error::not_applied(folder.display().to_string(), error))
+    }
+
+    /// Renames a file or a folder, and makes the change durable. Refuses a target that exists.
+    pub(super) fn rename(&self, from: &str, to: &str) -> Result<()> {
+        let (from, to) = (self.path(from), self.path(to));
+        if fs::symlink_metadata(&to).is_ok() {
+            return Err(Error::conflict(to.display().to_string(), "it exists already"));
+        }
+        let written = || {
+            let folder = to.parent().unwrap_or(&self.root);
+            fs::create_dir_all(folder)?;
+            fs::rename(&from, &to)?;
+            // The new name is synced before the old one: a crash between the two keeps the file under both names or one.
+            sync_up_to(folder, &self.root)?;
+            sync_up_to(from.parent().unwrap_or(&self.root), &self.root)
+        };
+        written().map_err(|error| Error::indeterminate(from.display().to_string(), error))
+    }
+}
+
+#[async_trait]
+impl DamagedStore for StoreFiles {
+    async fn read(&self, path: &str) -> Result<Option<Bytes>> {
+        let (store, path) = (self.clone(), path.to_owned());
+        compute(move || Self::read(&store, &path)).await?
+    }
+
+    async fn read_all(&self, paths: &[String]) -> Result<Vec<Option<Bytes>>> {
+        let (store, paths) = (self.clone(), paths.to_vec());
+        compute(move || paths.iter().map(|path| Self::read(&store, path)).collect()).await?
+    }
+
+    async fn entries(&self, folder: &str) -> Result<Vec<String>> {
+        let (store, folder) = (self.clone(), folder.to_owned());
+        compute(move || Self::entries(&store, &folder)).await?
+    }
+
+    fn below(&self, folder: &str) -> SharedStore {
+        let root = self.path(folder);
+        Arc::new(Self { root })
+    }
+
+    /// The system releases file locks, so the content of a lock file doesn't matter.
+    async fn lock_damage(&self, _: Lineage) -> Result<Option<Damage>> {
+        Ok(None)
+    }
+
+    fn backend(&self) -> Result<Arc<dyn Backend>> {
+        Ok(Arc::new(FsBackend::open(&self.root)?))
+    }
+}
+
+/// Syncs a folder and those above it up to the root of the store: any of them may be new.
+fn sync_up_to(folder: &Path, root: &Path) -> io::Result<()> {
+    for folder in folder.ancestors().take_while(|folder| folder.starts_with(root)) {
+        File::open(folder)?.sync_all()?;
+    }
+    Ok(())
+}
+
+fn failed(path: &Path, error: io::Error) -> Error {
+    Error::unavailable(path.display().to_string(), error)
+}

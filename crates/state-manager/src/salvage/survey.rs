@@ -1,0 +1,330 @@
+//! Surveys a store in files: all damage, the revisions that survive, and the stacks that no name leads to.
+
+use crate::objects::document::RevisionDocument;
+use crate::salvage::damage::{Damage, reason};
+use crate::salvage::damaged_store::{PointerFile, SharedStore};
+use crate::salvage::head_template::{self, Client, HeadTemplate, SuppliedFacts};
+use crate::salvage::rebuild::{self, Beginning, RebuiltStack};
+use crate::salvage::stack_files::{self, StackFiles};
+use serde::{Deserialize, Serialize};
+use state_core::backend::NameTarget;
+use state_core::{Base, Enveloped, Epoch, Error, Lineage, Result, RevisionId, Snapshot, StackName};
+use std::collections::BTreeMap;
+
+/// What a survey of a store found.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct StoreSurvey {
+    /// Damage outside of the folders of stacks: the file `format`, and name pointers.
+    pub damage: Vec<Damage>,
+    /// The stacks, by lineage.
+    pub stacks: Vec<StackSurvey>,
+}
+
+/// What a survey found of one stack.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct StackSurvey {
+    /// Identity of the stack.
+    pub lineage: Lineage,
+    /// Name of the stack, as its head, a name pointer or this client's memory has it; none if all are lost.
+    pub name: Option<StackName>,
+    /// Whether no name leads to the stack.
+    pub orphaned: bool,
+    /// Whether the state after the newest change can be read.
+    pub current_readable: bool,
+    /// The damage in the files of the stack.
+    pub damage: Vec<Damage>,
+    /// The revisions that can be read, oldest first. Listed only if something is damaged: else all of them can be read.
+    pub surviving: Vec<RevisionId>,
+    /// The revisions that can't be read, oldest first, as far as their ids are known.
+    pub lost: Vec<RevisionId>,
+    /// What keeps the stack from being rebuilt: a key or a fact that a person must supply.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub obstacle: Option<String>,
+}
+
+impl StoreSurvey {
+    /// Whether nothing is damaged, and a name leads to each stack.
+    pub fn is_intact(&self) -> bool {
+        self.damage.is_empty() && self.stacks.iter().all(StackSurvey::is_intact)
+    }
+}
+
+impl StackSurvey {
+    /// Whether nothing is damaged and a name leads to the stack.
+    pub fn is_intact(&self) -> bool {
+        self.damage.is_empty() && !self.orphaned && self.current_readable
+    }
+}
+
+/// The content of the file `format`.
+#[derive(Serialize, Deserialize)]
+struct Layout {
+    layout: u64,
+}
+
+impl Enveloped for Layout {
+    const KIND: &'static str = "format";
+}
+
+/// A stack that has a folder in the store.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StackFolder {
+    /// Identity of the stack.
+    pub lineage: Lineage,
+    /// Last known name of the stack; none if it is lost.
+    pub name: Option<StackName>,
+    /// Whether no name leads to the stack.
+    pub orphaned: bool,
+}
+
+/// The stacks of the store, by lineage, without removed ones. Reads neither their states nor their objects.
+pub(super) async fn folders(client: &Client, store: &SharedStore) -> Result<Vec<StackFolder>> {
+    let pointers = store.pointers().await?;
+    let lineages = store.stacks().await?;
+    let heads = stack_files::read_heads(store, &lineages).await?;
+    let mut folders = Vec::new();
+    for (lineage, head) in lineages.into_iter().zip(heads) {
+        // Most stacks have an intact head and a name: their journals, which may be long, aren't read.
+        match head {
+            Some(head) if head.removed => continue,
+            Some(head) if is_bound(lineage, Some(&head.name), &pointers) => {
+                folders.push(StackFolder {
+                    lineage,
+                    name: Some(head.name),
+                    orphaned: false,
+                });
+                continue;
+            }
+            _ => {}
+        }
+        let files = StackFiles::read_journal(store, lineage).await?;
+        if is_no_stack(&files, &pointers) {
+            continue;
+        }
+        let name = name_of(client, &files, &pointers).await?;
+        folders.push(StackFolder {
+            lineage,
+            orphaned: !is_bound(lineage, name.as_ref(), &pointers),
+            name,
+        });
+    }
+    Ok(folders)
+}
+
+/// Surveys the whole store.
+pub(super) async fn survey(client: &Client, store: &SharedStore) -> Result<StoreSurvey> {
+    let pointers = store.pointers().await?;
+    let mut stacks = Vec::new();
+    for lineage in store.stacks().await? {
+        if let Some(survey) = survey_stack(client, store, lineage, &pointers).await? {
+            stacks.push(survey);
+        }
+    }
+    Ok(StoreSurvey {
+        damage: store_damage(store, &pointers).await?,
+        stacks,
+    })
+}
+
+/// Damage of the file `format` and of the name pointers.
+pub(super) async fn store_damage(store: &SharedStore, pointers: &[PointerFile]) -> Result<Vec<Damage>> {
+    let mut damage = Vec::new();
+    let format = store.read("format").await?;
+    let stacks = store.stacks().await?;
+    match format.map(|bytes| Layout::decode("format", &bytes)) {
+        None => damage.push(Damage::new("format", "it is missing")),
+        Some(Err(error @ Error::Format { .. })) => return Err(error),
+        Some(Err(error)) => damage.push(Damage::new("format", reason(&error))),
+        Some(Ok(_)) => {}
+    }
+    for file in pointers {
+        match &file.pointer {
+            Err(reason) => damage.push(Damage::new(&file.path, reason)),
+            Ok(pointer) => {
+                let target = pointer.lineage();
+                if let Some(lineage) = target.filter(|lineage| !stacks.contains(lineage)) {
+                    damage.push(Damage::new(&file.path, format!("the stack {lineage} is missing")));
+                }
+            }
+        }
+    }
+    Ok(damage)
+}
+
+/// Surveys one stack; none if it was removed, or never finished to be created.
+async fn survey_stack(
+    client: &Client,
+    store: &SharedStore,
+    lineage: Lineage,
+    pointers: &[PointerFile],
+) -> Result<Option<StackSurvey>> {
+    let files = StackFiles::read(store, lineage).await?;
+    if is_no_stack(&files, pointers) {
+        return Ok(None);
+    }
+    let name = name_of(client, &files, pointers).await?;
+    let orphaned = !is_bound(lineage, name.as_ref(), pointers);
+    let mut survey = StackSurvey {
+        lineage,
+        name: name.clone(),
+        orphaned,
+        current_readable: false,
+        damage: files.damage.clone(),
+        surviving: Vec::new(),
+        lost: Vec::new(),
+        obstacle: None,
+    };
+    if files.damage.is_empty() {
+        survey.current_readable = true;
+        return Ok(Some(survey));
+    }
+    let facts = SuppliedFacts {
+        name,
+        ..SuppliedFacts::default()
+    };
+    match head_template::of(client, &files, &facts).await {
+        Ok(template) => {
+            let survivors = survivors(client, &files, &template).await;
+            survey.current_readable = survivors.current.is_ok() && files.is_journal_whole;
+            survey.surviving = survivors.surviving;
+            survey.lost = survivors.lost;
+            survey.obstacle = survivors.current.err().map(|error| error.to_string());
+        }
+        Err(error) => survey.obstacle = Some(error.to_string()),
+    }
+    Ok(Some(survey))
+}
+
+/// Whether a folder is the rest of a removed stack, or of a stack that was never created.
+pub(super) fn is_no_stack(files: &StackFiles, pointers: &[PointerFile]) -> bool {
+    let lineage = files.lineage;
+    if files.head.as_ref().is_some_and(|head| head.removed) {
+        return true;
+    }
+    if files.index.frames().next().is_some() {
+        return false;
+    }
+    let intact = pointers.iter().filter_map(|file| file.pointer.as_ref().ok());
+    let mut targets = intact.map(|pointer| &pointer.target);
+    match &files.head {
+        // A crash in the creation of a stack leaves an empty one that no name leads to.
+        Some(head) => {
+            let is_unfinished = head.epoch == Epoch::ZERO && head.base == Base::empty(lineage);
+            let may_be_named = pointers.iter().any(|file| file.pointer.is_err());
+            is_unfinished && !may_be_named && !targets.any(|target| *target == NameTarget::Lineage(lineage))
+        }
+        None => targets.any(|target| *target == NameTarget::Removed(lineage)),
+    }
+}
+
+/// The last known name of a stack: that in its head, in a name pointer, or in the memory of this client.
+pub(super) async fn name_of(
+    client: &Client,
+    files: &StackFiles,
+    pointers: &[PointerFile],
+) -> Result<Option<StackName>> {
+    if let Some(head) = &files.head {
+        return Ok(Some(head.name.clone()));
+    }
+    let intact = pointers.iter().filter_map(|file| file.pointer.as_ref().ok());
+    let mut leading = intact.filter(|pointer| pointer.lineage() == Some(files.lineage));
+    if let Some(pointer) = leading.next() {
+        return Ok(Some(pointer.name.clone()));
+    }
+    let Some(known) = &client.known_stacks else {
+        return Ok(None);
+    };
+    let pin = known.seen(files.lineage).await?;
+    Ok(pin.and_then(|pin| pin.sealing).and_then(|sealing| sealing.name))
+}
+
+/// Whether the name of a stack leads to it.
+pub(super) fn is_bound(lineage: Lineage, name: Option<&StackName>, pointers: &[PointerFile]) -> bool {
+    let intact = pointers.iter().filter_map(|file| file.pointer.as_ref().ok());
+    let mut leading = intact.filter(|pointer| pointer.lineage() == Some(lineage));
+    leading.any(|pointer| name.is_none_or(|name| name.folded() == pointer.name.folded()))
+}
+
+/// The revisions that can be read and those that can't.
+pub(super) struct Survivors {
+    pub(super) surviving: Vec<RevisionId>,
+    pub(super) lost: Vec<RevisionId>,
+    /// The stack up to its newest intact frame.
+    pub(super) current: Result<RebuiltStack>,
+}
+
+/// Reads each revision of a stack. First the newest state that is intact, with its history; then, each for itself, the
+/// revisions that this history doesn't contain.
+pub(super) async fn survivors(client: &Client, files: &StackFiles, template: &HeadTemplate) -> Survivors {
+    let current = match files.end() {
+        Some(end) => {
+            Box::pin(rebuild::rebuild(
+                client,
+                files,
+                template,
+                &end,
+                Beginning::Earliest,
+            ))
+            .await
+        }
+        None => {
+            let object = format!("journal of stack {}", files.lineage);
+            Err(Error::corrupt(object, 0, "it has no intact frame"))
+        }
+    };
+    let mut read = BTreeMap::new();
+    if let Ok(rebuilt) = &current {
+        for revision in rebuilt.view.history().await.unwrap_or_default() {
+            let is_readable = rebuilt.view.get(&revision.id).await.is_ok();
+            read.insert(revision.id, is_readable);
+        }
+    }
+    for (id, document) in &files.revisions {
+        if read.get(id) == Some(&true) || files.is_collected(id) || is_forgotten(&current, id) {
+            continue;
+        }
+        let is_readable = Box::pin(at_revision(client, files, template, document))
+            .await
+            .is_ok();
+        read.insert(id.clone(), is_readable);
+    }
+    let ids = |wanted: bool| {
+        let matching = read.iter().filter(|(_, is_readable)| **is_readable == wanted);
+        matching.map(|(id, _)| id.clone()).collect()
+    };
+    Survivors {
+        surviving: ids(true),
+        lost: ids(false),
+        current,
+    }
+}
+
+fn is_forgotten(current: &Result<RebuiltStack>, revision: &RevisionId) -> bool {
+    let current = current.as_ref();
+    current.is_ok_and(|rebuilt| rebuilt.view.state.is_forgotten(revision))
+}
+
+/// The stack as it was at a revision, with the content of the revision.
+///
+/// # Errors
+/// `Corrupt` if frames or snapshots that lead to the revision are damaged.
+pub(super) async fn at_revision(
+    client: &Client,
+    files: &StackFiles,
+    template: &HeadTemplate,
+    document: &RevisionDocument,
+) -> Result<(RebuiltStack, Snapshot)> {
+    let object = || format!("revision {} of stack {}", document.revision, files.lineage);
+    let Some(end) = rebuild::end_of(files, document) else {
+        return Err(Error::corrupt(
+            object(),
+            0,
+            "the frame that made it is damaged or missing",
+        ));
+    };
+    let rebuilt = rebuild::rebuild(client, files, template, &end, Beginning::Latest).await?;
+    let snapshot = rebuilt.view.get(&document.revision).await?;
+    Ok((rebuilt, snapshot))
+}
