@@ -12,7 +12,7 @@ use crate::process::{Failure, target};
 const SKIP_LOG: &str = "STATE_SKIP_LOG";
 
 /// Requirements that may be missing in CI, each with the reason. `.ci/run` or `cargo xtask servers` install all others.
-const ACCEPTED: [(&str, &str); 7] = [
+const ACCEPTED: [(&str, &str); 8] = [
     (
         "terraform",
         "neither a Debian package nor built within the time of CI",
@@ -35,6 +35,10 @@ const ACCEPTED: [(&str, &str); 7] = [
     ),
     (
         "mkfs.ext4",
+        "small disks are made only where a test can mount them",
+    ),
+    (
+        "mkfs.xfs",
         "small disks are made only where a test can mount them",
     ),
     ("other-users", "only root can run programs as other users"),

@@ -184,6 +184,7 @@ impl From<Error> for CliError {
                 Some(UNOPENED_EXPECTED_HINT.to_owned())
             }
             Error::Distrusted { object, .. } if contains(LOST_NAME) => Some(restore_name(object)),
+            Error::Distrusted { .. } if contains(DAMAGED_STACK) => Some(DAMAGED_STACK_HINT.to_owned()),
             Error::Distrusted { .. } | Error::Conflict { .. } if contains(UNEXPECTED) => {
                 Some(UNEXPECTED_HINT.to_owned())
             }
@@ -276,7 +277,7 @@ impl From<ProgramError> for CliError {
 }
 
 /// Hint for a revision before the beginning of the history.
-const COLLECTED: &str = "`statectl gc` deleted the revision, or a salvage or a restore replaced the history before it; list the \
+const COLLECTED: &str = "`statectl gc` collected the revision, or a salvage or a restore replaced the history before it; list the \
                          others with `statectl history`";
 
 /// The stack that an error is about, by its object: `stack shop`, `head of stack shop`. None for a stack of which only the
@@ -299,6 +300,10 @@ fn accept(object: &str) -> String {
 
 /// Text of errors about a name whose pointer is gone or leads elsewhere, while its stack is still there.
 const LOST_NAME: &[&str] = &["the name was deleted or exchanged in the store"];
+
+/// Text of errors about a stack whose damage hides whether it gave up its name.
+const DAMAGED_STACK: &[&str] = &["that stack is damaged, so"];
+const DAMAGED_STACK_HINT: &str = "find the damage with `statectl verify --deep`, repair it with `statectl salvage`, then run the command again";
 
 /// Hint for a name whose pointer is gone or leads elsewhere.
 fn restore_name(object: &str) -> String {

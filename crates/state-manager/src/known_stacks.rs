@@ -89,10 +89,24 @@ pub struct StackPin {
     /// although `sealing` has the former one: then the new name is no change to report.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub renaming_to: Option<StackName>,
+    /// The journal of a salvage that this client is putting in the place of a damaged one. After a crash of this client, the
+    /// stack may have this journal although the rest of the pin remembers the former one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub salvaging_to: Option<SalvageEnd>,
     /// Why the stored pin couldn't be read; none if it was read. Such a pin remembers nothing else. The stack can be read, with a
     /// warning, and written only after the user accepted it.
     #[serde(skip)]
     pub unreadable: Option<String>,
+}
+
+/// The end of the journal of a salvage.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct SalvageEnd {
+    /// The slot after its last frame.
+    pub next: Slot,
+    /// Its chain digest before that slot.
+    pub chain: Digest,
 }
 
 impl StackPin {
@@ -108,6 +122,22 @@ impl StackPin {
     pub(crate) fn refusal(&self) -> Option<String> {
         let reason = self.unreadable.as_ref()?;
         Some(format!("what this client remembers of it is lost: {reason}"))
+    }
+
+    /// The pin after a salvage by this client: of the former journal, nothing counts any more.
+    pub(crate) fn salvaged(&self) -> Option<Self> {
+        let end = self.salvaging_to?;
+        Some(Self {
+            salvaging_to: None,
+            epoch: Epoch::default(),
+            serial: Serial::default(),
+            revision: None,
+            closed: None,
+            head: None,
+            next: end.next,
+            chain: Some(end.chain),
+            ..self.clone()
+        })
     }
 
     /// Policy, recipients and name that this client expects in a head that says `is`: with the name that this client

@@ -118,7 +118,8 @@ pub use intent::{Intent, UpdateRequest};
 pub use keys::recipients::Recipients;
 pub use keys::rotation::{Rekey, RekeyReport};
 pub use known_stacks::{
-    ChangeOrigin, KnownStacks, ListChange, MemoryKnownStacks, OutputsPin, SealingChange, SealingPin, StackPin,
+    ChangeOrigin, KnownStacks, ListChange, MemoryKnownStacks, OutputsPin, SalvageEnd, SealingChange,
+    SealingPin, StackPin,
 };
 #[cfg(feature = "fs")]
 pub use known_stacks::{FileKnownStacks, StoreIdentity};

@@ -232,13 +232,36 @@ impl Salvage {
     /// `NotFound` if no intact frame or page names the revision; `Corrupt` if what leads to it is damaged; any error of
     /// reading the stack.
     pub async fn view_at(&self, lineage: Lineage, wanted: &RevisionSpec) -> Result<View> {
-        let mut failed = None;
+        let here = std::iter::once(Arc::clone(&self.store));
+        let aside = self.stores_aside().await?;
+        self.view_in_one_of(here.chain(aside), lineage, wanted).await
+    }
+
+    /// As [`Self::view_at`], only from the files that an earlier salvage or restore moved aside.
+    ///
+    /// # Errors
+    /// As [`Self::view_at`].
+    pub async fn view_set_aside(&self, lineage: Lineage, wanted: &RevisionSpec) -> Result<View> {
+        let aside = self.stores_aside().await?;
+        self.view_in_one_of(aside, lineage, wanted).await
+    }
+
+    /// The folders of files that were moved aside, newest first.
+    async fn stores_aside(&self) -> Result<impl Iterator<Item = SharedStore>> {
         let aside = self.store.entries(ASIDE).await?.into_iter().rev();
         // The lock file of the repairs lies beside the folders.
         let aside = aside.filter(|name| !name.ends_with(".lock"));
-        let aside = aside.map(|folder| format!("{}/{folder}", ASIDE));
-        let stores = aside.map(|folder| self.store.below(&folder));
-        for store in std::iter::once(Arc::clone(&self.store)).chain(stores) {
+        Ok(aside.map(|folder| self.store.below(&format!("{ASIDE}/{folder}"))))
+    }
+
+    async fn view_in_one_of(
+        &self,
+        stores: impl IntoIterator<Item = SharedStore>,
+        lineage: Lineage,
+        wanted: &RevisionSpec,
+    ) -> Result<View> {
+        let mut failed = None;
+        for store in stores {
             if store.entries(&format!("stacks/{lineage}")).await?.is_empty() {
                 continue;
             }

@@ -123,7 +123,7 @@ fn chosen(context: &Context, args: &Args, survey: &StoreSurvey) -> Result<Option
             format!("stack {}", name.short()),
             "not found among the store's files",
         )
-        .with_hint("list the stacks that are left with `statectl salvage --dry-run`")),
+        .with_hint("restore the stack from a backup with `statectl restore FROM`, or free its name with `statectl salvage`, without `--stack`")),
     }
 }
 

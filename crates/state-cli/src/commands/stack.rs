@@ -10,7 +10,7 @@ use crate::reserve::with_reserve;
 use serde::Serialize;
 use state_core::backend::Holder;
 use state_core::{Error, ErrorKind, Lineage, StackName};
-use state_manager::{Removal, StackSummary, Stacks};
+use state_manager::{Removal, StackFolder, StackSummary, Stacks};
 
 /// All subcommands of `statectl stack`.
 #[derive(Debug, clap::Subcommand)]
@@ -119,6 +119,22 @@ async fn intact(
     if is_distrusted {
         let hint = refused.hint.as_deref().unwrap_or_default();
         warnings.push(format!("{}; {hint}", refused.message));
+    }
+    // A damaged pointer is reported with its stack, below.
+    for name in stacks.pointer_names().await.unwrap_or_default() {
+        let has_name = |folder: &StackFolder| {
+            folder
+                .name
+                .as_ref()
+                .is_some_and(|one| one.folded() == name.folded())
+        };
+        if !folders.iter().any(has_name) {
+            warnings.push(format!(
+                "stack {}: its name leads to files that are missing: restore it from a backup with `statectl restore FROM`, or \
+                 free its name with `statectl salvage`",
+                name.short()
+            ));
+        }
     }
     for folder in folders {
         let name = match folder.name {

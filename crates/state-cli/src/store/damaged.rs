@@ -244,7 +244,7 @@ impl Opener {
                 _ => return Err(refused),
             },
         };
-        let view = match files.view_at(lineage, wanted).await {
+        let view = match files.view_set_aside(lineage, wanted).await {
             Err(Error::NotFound { .. }) => return Err(refused),
             Err(error) => {
                 let message = format!(

@@ -1,6 +1,6 @@
 //! Deletions on a full disk: they use the space that the store keeps in reserve.
 
-use crate::disks::Disk;
+use crate::disks::{Disk, FileSystem};
 use crate::sandbox::{CommandOutput, Sandbox, fixture, run};
 use serde_json::Value;
 
@@ -14,7 +14,7 @@ fn on(disk: &Disk, sandbox: &Sandbox, arguments: &[&str]) -> CommandOutput {
 
 /// A disk with a store whose stack has six revisions, and without a free byte.
 fn full_disk(sandbox: &Sandbox) -> Option<Disk> {
-    let disk = Disk::new(12, "deletions on a full disk")?;
+    let disk = Disk::new(FileSystem::Ext4, 12, "deletions on a full disk")?;
     let go = |arguments: &[&str]| on(&disk, sandbox, arguments).exits(0);
     go(&["import", fixture("shop.tfstate").to_str().unwrap()]);
     for edit in ["taint", "untaint", "protect", "unprotect", "taint"] {

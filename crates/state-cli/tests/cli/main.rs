@@ -40,6 +40,7 @@ mod outlived;
 mod ownership;
 mod pending_secrets;
 mod plugins;
+mod power_cuts;
 mod programs;
 mod pulumi;
 mod reading;

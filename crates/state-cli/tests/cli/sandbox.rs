@@ -64,6 +64,13 @@ impl Sandbox {
         }
     }
 
+    /// Creates a sandbox with an empty folder in another folder.
+    pub(crate) fn below(folder: &Path) -> Self {
+        Self {
+            folder: tempfile::tempdir_in(folder).unwrap(),
+        }
+    }
+
     /// Creates a sandbox with a store whose stack `default` has the fixture `shop`.
     pub(crate) fn with_shop() -> Self {
         let sandbox = Self::new();

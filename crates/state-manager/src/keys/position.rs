@@ -147,6 +147,7 @@ impl StackPosition<'_> {
             renaming_to: before
                 .renaming_to
                 .filter(|to| self.sealing.name.as_ref() != Some(to)),
+            salvaging_to: before.salvaging_to,
             unreadable: None,
         })
     }

@@ -4,9 +4,10 @@
 
 use crate::context::{StackContext, StoreContext};
 use crate::keys::authenticate::{Authenticated, OpenedJournal};
-use crate::keys::position::StackPosition;
+use crate::keys::position::{Continuity, StackPosition};
 use crate::keys::proof::Proof;
-use crate::known_stacks::{SealingChange, SealingPin, StackPin};
+use crate::known_stacks::{SalvageEnd, SealingChange, SealingPin, StackPin};
+use state_core::backend::Tail;
 use state_core::{Error, Head, KeyId, Lineage, Result, RevisionId, Serial, StackName, State};
 
 /// The position of a stack compared with the pinned one.
@@ -263,6 +264,38 @@ pub(crate) async fn withdraw_name(stack: &StackContext) {
         })
     })
     .await;
+}
+
+/// Pins the end of the journal that this client is about to put in the place of a damaged one. If this client crashes
+/// after the exchange, it still recognises its own salvage, which ends before what it remembers.
+pub(crate) async fn announce_salvage(store: &StoreContext, lineage: Lineage, end: Tail) {
+    let Tail { next, chain } = end;
+    change_pin(store, lineage, |before| {
+        Some(StackPin {
+            salvaging_to: Some(SalvageEnd { next, chain }),
+            ..before?.clone()
+        })
+    })
+    .await;
+}
+
+/// Pins the salvage that this client announced, if an authenticated journal contains it. Returns the pin then.
+pub(crate) async fn follow_salvage(
+    stack: &StackContext,
+    journal: &OpenedJournal,
+    pin: Option<&StackPin>,
+) -> Option<StackPin> {
+    let salvaged = pin?.salvaged()?;
+    let is_authentic = matches!(journal.head.proof(), Proof::Mac(_) | Proof::Plain);
+    let position = journal.position(Serial::ZERO, None);
+    if !is_authentic || position.continuity(&salvaged) != Continuity::Continued {
+        return None;
+    }
+    change_pin(stack.store(), stack.lineage(), |before| {
+        (before == pin).then(|| salvaged.clone())
+    })
+    .await;
+    Some(salvaged)
 }
 
 /// Notes in the pin that the stack is no longer empty: this client is about to write to it without giving it a key.

@@ -176,7 +176,14 @@ pub(crate) async fn require_unused(
         // The head isn't authenticated yet: it only decides whether the proof of a rename or a removal is needed.
         let now = match UncheckedHead::read(store, lineage).await {
             Ok(head) => (!head.is_removed()).then(|| head.name().clone()),
-            Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::Corrupt) => None,
+            Err(error) if is_lost(&error) => {
+                // A renamed stack keeps its own key and recipients under each name, so a rename needs no more proof than
+                // the pointer. A stack that is created would be sealed for whom the store says.
+                if except.is_some() && leads_to(store, &other, lineage).await? {
+                    return Ok(false);
+                }
+                None
+            }
             Err(error) => return Err(error),
         };
         let has = |name: &StackName| now.as_ref().is_some_and(|now| now.folded() == name.folded());
@@ -206,6 +213,11 @@ pub(crate) async fn require_unused(
     checks
         .try_fold(false, |any, one| async move { Ok(any || one) })
         .await
+}
+
+/// Whether the error says that an object is damaged or missing.
+fn is_lost(error: &Error) -> bool {
+    matches!(error.kind(), ErrorKind::NotFound | ErrorKind::Corrupt)
 }
 
 /// Whether a stack of which this client knows the key still has this name, as its head says.

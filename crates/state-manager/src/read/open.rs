@@ -319,6 +319,8 @@ async fn advance(
     tip: Option<&Tip>,
     pin: Option<&StackPin>,
 ) -> Result<Option<String>> {
+    let salvaged = trust::follow_salvage(stack, journal, pin).await;
+    let pin = salvaged.as_ref().or(pin);
     let fork = match pin {
         Some(pin) => {
             let end = end.cloned().unwrap_or_else(|| StateEnd::pinned(Some(pin)));

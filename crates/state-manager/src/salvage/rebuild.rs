@@ -42,6 +42,14 @@ impl RebuiltStack {
             frames: self.frames.clone(),
         }
     }
+
+    /// The end of the journal.
+    pub(super) fn end(&self) -> Tail {
+        self.frames.last().map_or(self.before, |last| Tail {
+            next: last.slot().next(),
+            chain: *last.chain(),
+        })
+    }
 }
 
 /// In which order beginnings of the history are tried.

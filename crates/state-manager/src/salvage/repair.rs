@@ -4,6 +4,7 @@
 
 use crate::intent::UpdateRequest;
 use crate::keys::authenticate::UncheckedName;
+use crate::keys::trust;
 use crate::salvage::Salvage;
 use crate::salvage::attachment;
 use crate::salvage::damaged_store::{PointerFile, SharedStore};
@@ -93,11 +94,16 @@ impl Repair<'_> {
         &self.salvage.store
     }
 
-    /// Moves a damaged `format` and damaged name pointers aside, and creates `format` again.
+    /// Moves a damaged `format` and damaged name pointers aside, and creates `format` again. A pointer to a stack of which
+    /// nothing is left is damaged too: no command could use its name again.
     async fn store_level(&mut self, pointers: &[PointerFile]) -> Result<Vec<String>> {
         let damage = survey::store_damage(self.store(), pointers).await?;
         let mut moved = Vec::new();
-        for file in pointers.iter().filter(|file| file.pointer.is_err()) {
+        let stacks = self.store().stacks().await?;
+        for file in pointers {
+            if survey::pointer_damage(file, &stacks).is_none() {
+                continue;
+            }
             moved.extend(self.changes.move_aside(&file.path).await?);
         }
         if damage.iter().any(|damage| damage.object == "format") {
@@ -198,6 +204,8 @@ impl Repair<'_> {
             report.restored = rebuilt.view.state.current().cloned();
             let request = self.request(report, true);
             let (marked, revision) = Box::pin(marking::mark(&self.salvage.client, rebuilt, request)).await?;
+            let client = self.salvage.client.remembering_store(self.store().backend()?);
+            trust::announce_salvage(&client, files.lineage, marked.end()).await;
             self.replace(files, &marked).await?;
             (report.rebuilt, report.revision) = (true, revision);
         }

@@ -139,18 +139,17 @@ pub(super) async fn store_damage(store: &SharedStore, pointers: &[PointerFile]) 
         Some(Err(error)) => damage.push(Damage::new("format", reason(&error))),
         Some(Ok(_)) => {}
     }
-    for file in pointers {
-        match &file.pointer {
-            Err(reason) => damage.push(Damage::new(&file.path, reason)),
-            Ok(pointer) => {
-                let target = pointer.lineage();
-                if let Some(lineage) = target.filter(|lineage| !stacks.contains(lineage)) {
-                    damage.push(Damage::new(&file.path, format!("the stack {lineage} is missing")));
-                }
-            }
-        }
-    }
+    damage.extend(pointers.iter().filter_map(|file| pointer_damage(file, &stacks)));
     Ok(damage)
+}
+
+/// Why a name pointer leads nowhere; none if it leads to one of these stacks, or says that the stack was removed.
+pub(super) fn pointer_damage(file: &PointerFile, stacks: &[Lineage]) -> Option<Damage> {
+    let target = match &file.pointer {
+        Err(reason) => return Some(Damage::new(&file.path, reason)),
+        Ok(pointer) => pointer.lineage()?,
+    };
+    (!stacks.contains(&target)).then(|| Damage::new(&file.path, format!("the stack {target} is missing")))
 }
 
 /// Surveys one stack; none if it was removed, or never finished to be created.
