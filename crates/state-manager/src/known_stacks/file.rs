@@ -239,17 +239,45 @@ fn latest_pin(folders: &[PathBuf], lineage: Lineage) -> Option<StackPin> {
     latest
 }
 
-/// The stack that has a name in the first folder that contains the name.
+/// The stack that has a name in the first folder that contains the name. A damaged file is replaced by what the pins say.
 fn named_in(folders: &[PathBuf], name: &StackName) -> Result<Option<Lineage>> {
     let parse = |bytes: &[u8]| std::str::from_utf8(bytes).ok()?.trim().parse().ok();
     for folder in folders {
         let path = FileKnownStacks::of_name(folder, name);
-        let lineage = read_parsed(&path, parse).map_err(|reason| unreadable(&path, &reason))?;
+        let lineage = match read_parsed(&path, parse) {
+            Ok(lineage) => lineage,
+            Err(reason) => Some(pinned_under(folders, name).ok_or_else(|| unreadable(&path, &reason))?),
+        };
         if lineage.is_some() {
             return Ok(lineage);
         }
     }
     Ok(None)
+}
+
+/// The only stack whose pin has this name; none if there are several, or a pin that can't be read.
+fn pinned_under(folders: &[PathBuf], name: &StackName) -> Option<Lineage> {
+    let mut found = None;
+    for folder in folders {
+        for file in children(&folder.join("stacks")).ok()? {
+            let Some(lineage) = file.strip_suffix(".json").and_then(|stem| stem.parse().ok()) else {
+                continue;
+            };
+            let pin = latest_pin(folders, lineage)?;
+            if pin.unreadable.is_some() {
+                return None;
+            }
+            let pinned = pin.sealing.and_then(|sealing| sealing.name);
+            if pinned.is_none_or(|pinned| pinned.folded() != name.folded()) {
+                continue;
+            }
+            if found.is_some_and(|found| found != lineage) {
+                return None;
+            }
+            found = Some(lineage);
+        }
+    }
+    found
 }
 
 /// How far a pin goes: first the parts that never decrease, then those by which pins of the same end differ.
@@ -371,10 +399,11 @@ fn unreadable(path: &Path, reason: &str) -> Error {
 mod tests {
     use super::{FileKnownStacks, LOCK_ATTEMPTS, LOCK_PAUSE, StoreIdentity};
     use super::{latest_pin, replace};
-    use crate::known_stacks::OutputsPin;
+    use crate::known_stacks::{OutputsPin, SealingPin};
     use crate::{KnownStacks, StackPin};
+    use state_core::head::SealingPolicy;
     use state_core::testkit::clock::SeededEntropy;
-    use state_core::{Epoch, KeyId, Lineage, Serial, Slot};
+    use state_core::{Epoch, KeyId, Lineage, Serial, Slot, StackName};
     use std::fs::File;
     use std::path::Path;
     use std::sync::Arc;
@@ -394,6 +423,41 @@ mod tests {
         assert!(known.replace_name(&name, first, second).await);
         assert!(known.replace_name(&name, second, None).await);
         assert_eq!(known.named(&name).await.unwrap(), None);
+    }
+
+    #[tokio::test]
+    async fn damaged_name_is_read_from_the_only_pin_that_has_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = StoreIdentity::of_folder(Path::new("/store"));
+        let entropy = Arc::new(SeededEntropy::new(1));
+        let known = FileKnownStacks::of_store(folder.path(), &store, entropy, |warning| panic!("{warning}"));
+        let name: StackName = "shop".parse().unwrap();
+        let [first, second, third] = [1, 2, 3].map(|bits| Lineage::from_bits([bits; 16]));
+        let pin = |name: &str| StackPin {
+            sealing: Some(SealingPin {
+                policy: SealingPolicy::Plaintext,
+                recipients: Vec::new(),
+                outputs: Vec::new(),
+                key: None,
+                name: Some(name.parse().unwrap()),
+                copied_from: None,
+            }),
+            ..StackPin::default()
+        };
+        assert!(known.replace(first, None, Some(&pin("shop"))).await);
+        assert!(known.replace(second, None, Some(&pin("other"))).await);
+        assert!(known.replace_name(&name, None, Some(first)).await);
+        std::fs::write(FileKnownStacks::of_name(&known.folders[0], &name), "").unwrap();
+        assert_eq!(known.named(&name).await.unwrap(), Some(first));
+        // The damaged file can be replaced.
+        assert!(known.replace_name(&name, Some(first), None).await);
+        assert_eq!(known.named(&name).await.unwrap(), None);
+        // Two stacks had the name, or one pin is damaged, too.
+        std::fs::write(FileKnownStacks::of_name(&known.folders[0], &name), "").unwrap();
+        assert!(known.replace(third, None, Some(&pin("shop"))).await);
+        known.named(&name).await.unwrap_err();
+        std::fs::write(FileKnownStacks::of_stack(&known.folders[0], third), "").unwrap();
+        known.named(&name).await.unwrap_err();
     }
 
     #[tokio::test]
