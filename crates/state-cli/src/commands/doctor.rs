@@ -11,7 +11,7 @@ use crate::store;
 use serde::Serialize;
 use state_core::backend::{Finding, Opening, StoreCheck, Verdict};
 use state_core::{ErrorKind, StackName};
-use state_manager::{StackSurvey, Stacks, StoreSurvey};
+use state_manager::{Stacks, StoreSurvey};
 
 /// Test whether a store is safe for state
 ///
@@ -76,13 +76,8 @@ pub(crate) async fn run(context: &Context, args: &Args) -> CommandResult {
         }
         page.space("\n");
     })?;
-    let is_damaged = |stack: &StackSurvey| !stack.damage.is_empty();
-    let is_damaged = |survey: &StoreSurvey| !survey.damage.is_empty() || survey.stacks.iter().any(is_damaged);
     Ok(report
-        .with_code_if(
-            examined.damage.as_ref().is_some_and(is_damaged),
-            ExitCode::Integrity,
-        )
+        .with_code_if(examined.damage.is_some(), ExitCode::Integrity)
         .with_code_if(!examined.sound, ExitCode::Unsupported))
 }
 

@@ -167,9 +167,6 @@ pub(crate) fn print_stack(page: &mut Page, stack: &StackSurvey) {
             format_args!("no name leads to {name} (lineage {})", stack.lineage),
         );
     }
-    if stack.damage.is_empty() {
-        return;
-    }
     if !stack.surviving.is_empty() {
         page.line(format_args!("{name}: {} can be read", listed(&stack.surviving)));
     }
@@ -177,7 +174,12 @@ pub(crate) fn print_stack(page: &mut Page, stack: &StackSurvey) {
         page.line(format_args!("{name}: {} can't be read", listed(&stack.lost)));
     }
     if let Some(obstacle) = &stack.obstacle {
-        page.line(format_args!("{name}: can't be rebuilt: {obstacle}"));
+        let verb = if stack.damage.is_empty() {
+            "read"
+        } else {
+            "rebuilt"
+        };
+        page.line(format_args!("{name}: can't be {verb}: {obstacle}"));
     }
 }
 

@@ -45,7 +45,8 @@ fn doctor_warns_about_stacks_that_it_cannot_read() {
     let names = sandbox.path().join(".state/names");
     let away = sandbox.path().join("names-elsewhere");
     std::fs::rename(&names, &away).unwrap();
-    let report = as_user(&sandbox, "anna", &["doctor"]).exits(0);
+    // Without its name, the stack is orphaned for everyone.
+    let report = as_user(&sandbox, "anna", &["doctor"]).exits(14);
     assert!(
         report
             .stderr
@@ -53,7 +54,7 @@ fn doctor_warns_about_stacks_that_it_cannot_read() {
         "a known stack is missing: {report:?}"
     );
     // A client that doesn't know the stack can't notice that it is missing.
-    let report = as_user(&sandbox, "stranger", &["doctor"]).exits(0);
+    let report = as_user(&sandbox, "stranger", &["doctor"]).exits(14);
     assert!(!report.stderr.contains("not checked"), "{report:?}");
     std::fs::rename(&away, &names).unwrap();
     let report = as_user(&sandbox, "anna", &["doctor"]).exits(0);

@@ -218,6 +218,38 @@ fn sealed_head_is_rebuilt_only_from_what_is_known() {
 }
 
 #[test]
+fn key_file_that_no_longer_opens_is_never_called_intact() {
+    for damage in ["cut", "flipped"] {
+        let sandbox = sealed_shop();
+        let anna = |arguments: &[&str]| as_user(&sandbox, "anna", arguments);
+        let key = only_file(&stack_folder(&sandbox).join("keys"));
+        let mut bytes = fs::read(&key).unwrap();
+        match damage {
+            "cut" => bytes.truncate(bytes.len() / 2),
+            _ => bytes[60] ^= 1,
+        }
+        fs::write(&key, &bytes).unwrap();
+        for arguments in [
+            &["salvage", "--dry-run"][..],
+            &["salvage", "--yes"],
+            &["doctor"],
+            &["verify", "--deep"],
+        ] {
+            let ran = anna(arguments);
+            assert!(
+                ran.code == 14 || ran.code == 12,
+                "{damage}: {arguments:?}: {ran:?}"
+            );
+            assert!(
+                ran.stdout.contains("can't open it now"),
+                "{damage}: {arguments:?}: {ran:?}"
+            );
+        }
+        assert_eq!(fs::read(&key).unwrap(), bytes);
+    }
+}
+
+#[test]
 fn rebuilt_head_never_restores_a_replaced_key() {
     let sandbox = sealed_shop();
     let anna = |arguments: &[&str]| as_user(&sandbox, "anna", arguments);

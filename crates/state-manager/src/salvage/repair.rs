@@ -123,7 +123,12 @@ impl Repair<'_> {
         let facts = self.salvage.facts_of(&files).await?;
         let known = survey::name_of(&self.salvage.client, &files, &pointers).await?;
         let is_bound = survey::is_bound(lineage, known.as_ref(), &pointers);
-        if files.damage.is_empty() && is_bound {
+        let is_whole = files.damage.is_empty() && is_bound;
+        let obstacle = match is_whole {
+            true => survey::key_obstacle(&self.salvage.client, &files).await?,
+            false => None,
+        };
+        if is_whole && obstacle.is_none() {
             return Ok(None);
         }
         let mut report = SalvagedStack {
@@ -135,8 +140,11 @@ impl Repair<'_> {
             revision: None,
             aside: Vec::new(),
             lost: Vec::new(),
-            obstacle: None,
+            obstacle,
         };
+        if is_whole {
+            return Ok(Some(report));
+        }
         match Box::pin(self.repair_stack(&files, is_bound, is_named, &mut report)).await {
             Ok(()) => {}
             // The stack itself is the obstacle, and others may be repaired. An error of the store ends the salvage.

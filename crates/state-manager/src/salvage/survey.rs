@@ -176,7 +176,8 @@ async fn survey_stack(
         obstacle: None,
     };
     if files.damage.is_empty() {
-        survey.current_readable = true;
+        survey.obstacle = key_obstacle(client, &files).await?;
+        survey.current_readable = survey.obstacle.is_none();
         return Ok(Some(survey));
     }
     let facts = SuppliedFacts {
@@ -194,6 +195,21 @@ async fn survey_stack(
         Err(error) => survey.obstacle = Some(error.to_string()),
     }
     Ok(Some(survey))
+}
+
+/// Why a data key that this client opened before doesn't open any more; none if it does, or if this client never opened it.
+/// Without an identity, a damaged key file looks like any other.
+pub(super) async fn key_obstacle(client: &Client, files: &StackFiles) -> Result<Option<String>> {
+    let key = files.head.as_ref().and_then(|head| head.key_id);
+    let (Some(key), Some(known)) = (key, &client.known_stacks) else {
+        return Ok(None);
+    };
+    let pin = known.seen(files.lineage).await?;
+    if pin.and_then(|pin| pin.key) != Some(key) {
+        return Ok(None);
+    }
+    let template = head_template::of(client, files, &SuppliedFacts::default()).await;
+    Ok(template.err().map(|error| error.to_string()))
 }
 
 /// Whether a folder is the rest of a removed stack, or of a stack that was never created.
