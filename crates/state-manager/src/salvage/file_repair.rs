@@ -9,7 +9,7 @@ use crate::salvage::store_repair::StoreRepair;
 use crate::stack::Stack;
 use async_trait::async_trait;
 use state_backend_fs::FsBackend;
-use state_core::backend::{ObjectKind, ObjectName};
+use state_core::backend::ObjectKind;
 use state_core::{Error, Result};
 use std::fs::File;
 use std::sync::Arc;
@@ -71,14 +71,12 @@ impl StoreRepair for FileRepair {
         let (building, backend) = self.exchange.build(&self.client.environment)?;
         let backend = Arc::new(backend);
         let mut objects = rebuilt.objects.clone();
-        let is_published = |name: &&ObjectName| name.kind() == ObjectKind::Outputs;
-        let has_published = objects
-            .names()
-            .filter(is_published)
-            .any(|name| !files.objects.contains(name));
-        if !has_published {
+        if objects.published() == files.objects.published() {
             // Published outputs aren't in the folder of the stack, and stay where they are.
             objects.retain(|name| name.kind() != ObjectKind::Outputs);
+        } else {
+            // Even without a document: the outputs of lost revisions must not stay.
+            building.make_folder(&format!("outputs/{lineage}"))?;
         }
         rebuild::store_in(
             &*backend,

@@ -89,6 +89,12 @@ impl IntactObjects {
         })
     }
 
+    /// Names, lengths and digests of the published outputs.
+    pub(super) fn published(&self) -> Vec<(ObjectName, Option<(u64, Digest)>)> {
+        let outputs = self.names().filter(|name| name.kind() == ObjectKind::Outputs);
+        outputs.map(|name| (name.clone(), self.identity(name))).collect()
+    }
+
     /// Reads an object.
     ///
     /// # Errors

@@ -6,8 +6,9 @@
 //! ```text
 //!  1 stacks/<lineage>/…  ──copy──► damaged/<time>/stacks/<lineage>/…
 //!  2 missing slots and snapshots of the rebuilt stack are created, damaged ones are replaced
-//!  3 head.json ──► the rebuilt head
-//!  4 objects that don't belong to the rebuilt stack are deleted, later slots first
+//!  3 logs and outputs of lost revisions are deleted
+//!  4 head.json ──► the rebuilt head
+//!  5 objects that don't belong to the rebuilt stack are deleted, later slots first
 //! ```
 //! Until the last slot after the rebuilt end is deleted, readers refuse the journal: a crash never makes an older revision the
 //! current one. The next salvage starts again, with the same intact objects.
@@ -22,7 +23,7 @@ use crate::salvage::store_repair::StoreRepair;
 use crate::stack::Stack;
 use async_trait::async_trait;
 use bytes::Bytes;
-use state_core::backend::{Acquire, ObjectName, RepairLock, RepairableStore};
+use state_core::backend::{Acquire, ObjectKind, ObjectName, RepairLock, RepairableStore};
 use state_core::{Backend, Digest, Enveloped, Error, Frame, Head, Lineage, Result};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -162,6 +163,7 @@ impl StoreRepair for ObjectRepair {
             kept,
         };
         replacement.complete(files).await?;
+        replacement.delete_later().await?;
         replacement.swap_head(files).await?;
         replacement.delete_rest().await?;
         let store = self.client.store(Arc::clone(&self.backend));
@@ -192,9 +194,10 @@ impl Replacement<'_> {
         for frame in &self.rebuilt.frames {
             self.put(&self.slot_key(frame), frame.bytes()).await?;
         }
-        let names = self.rebuilt.objects.names();
-        for name in names.filter(|name| !files.objects.contains(name)) {
-            let bytes = self.rebuilt.objects.read(name).await?;
+        let objects = &self.rebuilt.objects;
+        let is_changed = |name: &&ObjectName| files.objects.identity(name) != objects.identity(name);
+        for name in objects.names().filter(is_changed) {
+            let bytes = objects.read(name).await?;
             self.put(&self.object_key(name), &bytes).await?;
         }
         self.put(&self.key("meta.json"), &meta_document(self.lineage))
@@ -236,9 +239,23 @@ impl Replacement<'_> {
         self.put(&key, &self.rebuilt.head.encode().into()).await
     }
 
-    /// Deletes the kept objects that don't belong to the rebuilt stack, in the reverse order of their keys: the later slots
-    /// first.
+    /// Deletes the logs and outputs that don't belong to the rebuilt stack: those of lost revisions. Before the head is replaced,
+    /// because a stack with the new head may count as intact, and no later salvage would delete them.
+    async fn delete_later(&self) -> Result<()> {
+        let folders =
+            [ObjectKind::Log, ObjectKind::Outputs].map(|kind| format!("{}/", kind.path(self.lineage)));
+        let is_in = |key: &str| folders.iter().any(|folder| key.starts_with(folder));
+        self.delete(is_in).await
+    }
+
+    /// Deletes the kept objects that don't belong to the rebuilt stack.
     async fn delete_rest(&self) -> Result<()> {
+        self.delete(|_| true).await
+    }
+
+    /// Deletes the chosen of the kept objects that don't belong to the rebuilt stack, in the reverse order of their keys: the
+    /// later slots first.
+    async fn delete(&self, is_chosen: impl Fn(&str) -> bool) -> Result<()> {
         let frames = self.rebuilt.frames.iter().map(|frame| self.slot_key(frame));
         let names = self.rebuilt.objects.names();
         let documents = ["meta.json", "head.json"].map(|file| self.key(file));
@@ -246,10 +263,8 @@ impl Replacement<'_> {
             .chain(names.map(|name| self.object_key(name)))
             .chain(documents)
             .collect();
-        // Outputs that were published for earlier revisions stay.
-        let folder = self.key("");
-        let rest = self.kept.keys().rev();
-        for key in rest.filter(|key| key.starts_with(&folder) && !own.contains(*key)) {
+        let rest = self.kept.keys().rev().filter(|key| !own.contains(*key));
+        for key in rest.filter(|key| is_chosen(key)) {
             if let Some(bytes) = self.objects.read_object(key).await? {
                 self.require_kept(key, &bytes)?;
                 self.objects.delete_object(key, &bytes).await?;

@@ -252,6 +252,8 @@ async fn adopt(
             .stack(head.name.clone(), head.lineage),
     );
     let view = stack.tip().await?.rebuilt();
+    let mut objects = objects;
+    objects.retain(|name| !is_later(name, view.state.serial()));
     Ok(RebuiltStack {
         head,
         before,
@@ -259,6 +261,15 @@ async fn adopt(
         objects,
         view,
     })
+}
+
+/// Whether an object belongs to a revision after this serial. Such a revision is lost, and a new one gets its serial: its log and
+/// its outputs couldn't be stored beside these, and readers would take these outputs for the latest.
+fn is_later(name: &ObjectName, current: Serial) -> bool {
+    match name {
+        ObjectName::Log(serial) | ObjectName::Outputs(serial) => *serial > current,
+        _ => false,
+    }
 }
 
 /// Stores the parts of a stack in a store that doesn't have the stack.

@@ -1,6 +1,8 @@
 //! Published outputs: a stack's outputs, encrypted for recipients that have no access to the stack itself. Such a
 //! recipient reads the outputs, and nothing else of the stack.
 
+mod salvaged;
+
 use super::*;
 use state_core::mutation::StackOutputs;
 use state_core::sealing::KeyProvider as _;

@@ -2,6 +2,8 @@
 //! byte for byte, and a salvage ends in a stack that works.
 
 mod interrupted;
+mod lost_revisions;
+mod unproven;
 
 use super::*;
 use bytes::Bytes;
@@ -38,6 +40,33 @@ struct Client {
 }
 
 impl Client {
+    /// A client with an empty stack `shop` in a new store.
+    async fn with_stack(is_sealed: bool) -> (Self, Stack) {
+        let keys = is_sealed.then(|| keys(7, &generate_identity()));
+        let objects: Arc<InMemory> = Arc::default();
+        let client = Self {
+            store: Arc::clone(&objects) as Arc<dyn ObjectStore>,
+            objects,
+            keys,
+            known: Arc::default(),
+        };
+        let making = ObjectBackend::new(
+            Arc::clone(&client.store),
+            client.backend().options().clone(),
+            Opening::Create,
+        );
+        let stacks = Stacks::new(Arc::new(making), Self::environment());
+        let stacks = stacks.with_known_stacks(client.known.clone());
+        let stack = match &client.keys {
+            Some(keys) => stacks.with_keys(keys.clone()).new_stack(&shop()).await.unwrap(),
+            None => stacks
+                .new_stack_with(&shop(), SealingPolicy::Plaintext)
+                .await
+                .unwrap(),
+        };
+        (client, stack)
+    }
+
     fn backend(&self) -> Arc<ObjectBackend> {
         let mut options = Options::new("s3://bucket", Path::default());
         options.lease = Duration::from_secs(2 * 60 * 60);
@@ -158,29 +187,7 @@ fn imported() -> Snapshot {
 impl Original {
     /// An import, four updates and a rollback, each in a session of its own.
     async fn new(is_sealed: bool) -> Self {
-        let keys = is_sealed.then(|| keys(7, &generate_identity()));
-        let objects: Arc<InMemory> = Arc::default();
-        let client = Client {
-            store: Arc::clone(&objects) as Arc<dyn ObjectStore>,
-            objects,
-            keys,
-            known: Arc::default(),
-        };
-        client.salvage().stacks().await.unwrap();
-        let making = ObjectBackend::new(
-            Arc::clone(&client.objects) as Arc<dyn ObjectStore>,
-            client.backend().options().clone(),
-            Opening::Create,
-        );
-        let stacks = Stacks::new(Arc::new(making), Client::environment());
-        let stacks = stacks.with_known_stacks(client.known.clone());
-        let stack = match &client.keys {
-            Some(keys) => stacks.with_keys(keys.clone()).new_stack(&shop()).await.unwrap(),
-            None => stacks
-                .new_stack_with(&shop(), SealingPolicy::Plaintext)
-                .await
-                .unwrap(),
-        };
+        let (client, stack) = Client::with_stack(is_sealed).await;
         let session = stack.lock("import").await.unwrap();
         let request = UpdateRequest::new(UpdateKind::Import);
         session.import(request, imported(), None).await.unwrap();

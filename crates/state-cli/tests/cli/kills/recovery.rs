@@ -15,7 +15,7 @@ fn contents(root: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
             match path.is_dir() {
                 true => folders.push(path),
                 false => {
-                    drop(found.insert(path.strip_prefix(root).unwrap().into(), fs::read(&path).unwrap()))
+                    drop(found.insert(path.strip_prefix(root).unwrap().into(), fs::read(&path).unwrap()));
                 }
             }
         }
