@@ -2,8 +2,9 @@
 
 use crate::context::Context;
 use crate::error::CliError;
+use crate::exit::ExitCode;
 use crate::marks::StackStatus;
-use state_core::{Address, Snapshot, State};
+use state_core::{Address, Serial, Snapshot, State};
 use state_manager::{Authenticity, RevisionSpec, View};
 use std::sync::Arc;
 
@@ -91,4 +92,13 @@ impl Reading {
         let listing = "list all resources with `statectl list`";
         error.with_nearest(address.as_str(), candidates, listing, listing)
     }
+}
+
+/// The error for the revisions before the history that could be rebuilt of a damaged stack; none if the stack isn't damaged.
+pub(crate) fn lost_before(view: &View, begins: Option<Serial>) -> Option<CliError> {
+    let begins = begins.filter(|_| view.is_rebuilt())?;
+    let object = format!("stack {}", view.name.short());
+    let reason = format!("revisions before serial {begins} need what is damaged, or were deleted");
+    let error = CliError::new(ExitCode::Integrity, object, &reason);
+    Some(error.with_hint("list what can be read with `statectl verify --deep`, then run `statectl salvage`"))
 }

@@ -37,6 +37,7 @@ pub(crate) mod outputs;
 pub(crate) mod replay;
 pub(crate) mod retrying;
 pub(crate) mod revision_spec;
+mod revision_state;
 pub(crate) mod rollback_guard;
 pub(crate) mod sealing_changes;
 pub(crate) mod stack_list;

@@ -34,6 +34,7 @@ mod backup;
 mod comparison;
 mod damage;
 mod damaged_store;
+mod earlier_keys;
 mod exchange;
 mod file_repair;
 mod frame_index;
@@ -214,7 +215,7 @@ impl Salvage {
     /// # Errors
     /// `Unavailable` if files can't be read; `Format` for a store of another version.
     pub async fn survey(&self) -> Result<StoreSurvey> {
-        Box::pin(survey::survey(&self.client, &self.store)).await
+        Box::pin(survey::survey(&self.client, &self.store, &self.facts)).await
     }
 
     /// The stacks of the store, with their last known names. Removed stacks aren't listed.
@@ -365,7 +366,7 @@ impl Salvage {
     }
 
     async fn files(&self, lineage: Lineage) -> Result<StackFiles> {
-        StackFiles::read(&self.store, lineage).await
+        survey::read_stack(&self.client, &self.store, lineage).await
     }
 
     async fn template(&self, files: &StackFiles) -> Result<head_template::HeadTemplate> {

@@ -5,9 +5,10 @@ use crate::error::CliError;
 use crate::exit::ExitCode;
 use crate::marks::count;
 use crate::output::{Report, stream_line};
+use crate::reading::lost_before;
 use crate::render::time::{Since, age};
 use serde::Serialize;
-use state_core::{Address, Error, Op, RevisionId, Serial, Timestamp, UpdateInfo, UpdateResult};
+use state_core::{Address, Error, Op, RevisionId, Timestamp, UpdateInfo, UpdateResult};
 use state_manager::{Revision, RevisionKind, View};
 use std::collections::BTreeMap;
 
@@ -169,15 +170,6 @@ pub(crate) async fn run(context: &Context, args: &Args) -> CommandResult {
         }
     })?;
     Ok(report.with_code_if(damaged.is_some(), ExitCode::Integrity))
-}
-
-/// The error for the revisions before the history that could be rebuilt of a damaged stack; none if the stack isn't damaged.
-fn lost_before(view: &View, begins: Option<Serial>) -> Option<CliError> {
-    let begins = begins.filter(|_| view.is_rebuilt())?;
-    let object = format!("stack {}", view.name.short());
-    let reason = format!("revisions before serial {begins} need what is damaged, or were deleted");
-    let error = CliError::new(ExitCode::Integrity, object, &reason);
-    Some(error.with_hint("list what can be read with `statectl verify --deep`, then run `statectl salvage`"))
 }
 
 fn unlisted(error: &CliError) -> String {

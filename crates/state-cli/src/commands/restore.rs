@@ -266,9 +266,9 @@ fn require_intact(args: &Args, plan: &RestorePlan) -> Result<(), CliError> {
     )))
 }
 
-/// What other clients must do after a stack was replaced.
+/// What other clients must do after a stack was replaced, or created again.
 fn for_others(stack: &RestoredStack) -> Option<String> {
-    (stack.method == RestoreMethod::Replace).then(|| {
+    matches!(stack.method, RestoreMethod::Replace | RestoreMethod::Create).then(|| {
         format!(
             "stack {}: other clients that saw a later revision refuse to change it until they run `statectl trust --accept \
              --stack {}`",

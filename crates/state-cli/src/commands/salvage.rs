@@ -84,7 +84,9 @@ fn opened(context: &Context, args: &Args) -> Result<Salvage, CliError> {
             "store",
             "not found, or its backend gives no access to single objects",
         );
-        return Err(error.with_hint("name an existing store with `--backend URL`"));
+        return Err(error.with_hint(
+            "name an existing store with `--backend URL`, or restore a backup with `statectl restore FROM`",
+        ));
     };
     if let Some(policy) = args.policy {
         salvage = salvage.with_policy(policy.policy());
@@ -99,6 +101,14 @@ fn opened(context: &Context, args: &Args) -> Result<Salvage, CliError> {
 fn chosen(context: &Context, args: &Args, survey: &StoreSurvey) -> Result<Option<Lineage>, CliError> {
     let found =
         |wanted: &dyn Fn(&&StackSurvey) -> bool| survey.stacks.iter().find(wanted).map(|stack| stack.lineage);
+    let is_attached = |stack: &&StackSurvey| Some(stack.lineage) == args.attach && stack.is_intact();
+    if let Some(attached) = survey.stacks.iter().find(is_attached) {
+        let error = CliError::conflict(
+            named(attached.name.as_ref(), attached.lineage),
+            "its name leads to it, and nothing in it is damaged",
+        );
+        return Err(error.with_hint("give it another name with `statectl stack rename`"));
+    }
     if let Some(lineage) = args.attach {
         return match found(&|stack| stack.lineage == lineage) {
             Some(lineage) => Ok(Some(lineage)),
@@ -129,7 +139,17 @@ fn chosen(context: &Context, args: &Args, survey: &StoreSurvey) -> Result<Option
 
 fn print(page: &mut Page, document: &SalvageDocument) {
     match &document.report {
-        Some(report) => print_report(page, report),
+        Some(report) => {
+            if document
+                .survey
+                .damage
+                .iter()
+                .any(|damage| damage.object == "format")
+            {
+                page.line("format: made again");
+            }
+            print_report(page, report);
+        }
         None if document.survey.is_intact() => page.styled(Style::Good, "nothing is damaged"),
         None => print_survey(page, &document.survey),
     }
@@ -172,6 +192,14 @@ pub(crate) fn print_stack(page: &mut Page, stack: &StackSurvey) {
     }
     if !stack.lost.is_empty() {
         page.line(format_args!("{name}: {} can't be read", listed(&stack.lost)));
+    }
+    if let Some(restorable) = stack.restorable.as_ref().filter(|_| !stack.damage.is_empty()) {
+        page.line(format_args!("{name}: a salvage restores revision {restorable}"));
+    }
+    if let Some(serial) = stack.remembered {
+        page.line(format_args!(
+            "{name}: this client saw serial {serial}: later revisions than the restored one are lost"
+        ));
     }
     if let Some(obstacle) = &stack.obstacle {
         let verb = if stack.damage.is_empty() {
@@ -226,5 +254,11 @@ fn print_salvaged(page: &mut Page, stack: &SalvagedStack) {
     if !stack.lost.is_empty() {
         let lost = count(stack.lost.len() as u64, "revision is", "revisions are");
         page.line(format_args!("{name}: {lost} lost: {}", listed(&stack.lost)));
+    }
+    if let Some(serial) = stack.remembered {
+        page.line(format_args!(
+            "{name}: this client saw serial {serial}: all later revisions than the restored one are lost, also those that \
+             aren't listed"
+        ));
     }
 }

@@ -99,7 +99,7 @@ async fn list(context: &Context) -> CommandResult {
 /// The stacks that can be read beside damaged ones, and a warning for each of the others.
 ///
 /// # Errors
-/// The error that `list` returned, if the store isn't in files.
+/// The error that `list` returned, if the store gives no access to its files or objects.
 async fn intact(
     context: &Context,
     stacks: &Stacks,
@@ -112,10 +112,6 @@ async fn intact(
     };
     let (mut lines, mut warnings) = (Vec::new(), Vec::new());
     let folders = files.stacks().await?;
-    // Distrust of a stack that is there isn't damage.
-    if is_distrusted && !folders.iter().any(|folder| folder.orphaned) {
-        return Err(refused);
-    }
     if is_distrusted {
         let hint = refused.hint.as_deref().unwrap_or_default();
         warnings.push(format!("{}; {hint}", refused.message));
@@ -150,6 +146,13 @@ async fn intact(
         };
         match stacks.summary(&name).await {
             Ok(line) => lines.extend(line),
+            // Distrust isn't damage: `salvage` is no way out.
+            Err(error) if error.kind() == ErrorKind::Distrusted => {
+                let error = CliError::from(error);
+                if error.message != refused.message {
+                    warnings.push(format!("{}; {}", error.message, error.hint.unwrap_or_default()));
+                }
+            }
             Err(error) => {
                 let message = CliError::from(error).message;
                 warnings.push(format!(

@@ -187,6 +187,11 @@ fn findings(page: &mut Page, found: &VerifyReport) {
              decrypted. Restore its files in `keys` from a backup, or use the identity that you had at that time"
         ));
     }
+    for checkpoint in &found.missing_checkpoints {
+        page.line(format_args!(
+            "note: {checkpoint} of an earlier checkpoint is missing: the journal leads to the same state"
+        ));
+    }
     for file in &found.unreferenced {
         page.line(format_args!(
             "note: unused file {file}: the stack doesn't name it, and readers ignore it"
@@ -213,6 +218,7 @@ fn no_counts(report: Report) -> VerifyReport {
         logs: 0,
         missing_logs: Vec::new(),
         unopened_keys: Vec::new(),
+        missing_checkpoints: Vec::new(),
         unreferenced: Vec::new(),
     }
 }

@@ -299,10 +299,17 @@ impl Opener {
             count(orphans.len(), "existing stack", "existing stacks"),
             described.join(", ")
         );
-        Err(CliError::conflict(format!("stack {}", name.short()), &message).with_hint(format!(
-            "let its name lead to it again with `statectl salvage --attach {}`, or choose another name with `--stack NAME`",
+        let attach = format!(
+            "let its name lead to it again with `statectl salvage --attach {}`",
             first.lineage
-        )))
+        );
+        let hint = match first.name {
+            Some(_) => format!("{attach}, or choose another name with `--stack NAME`"),
+            None => format!(
+                "{attach} and `--name NAME`; `statectl salvage` moves it aside if nothing is left of it"
+            ),
+        };
+        Err(CliError::conflict(format!("stack {}", name.short()), &message).with_hint(hint))
     }
 
     /// The error with a hint that lists the revisions that survive.

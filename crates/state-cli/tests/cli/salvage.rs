@@ -2,6 +2,8 @@
 
 mod beside_damage;
 mod every_file;
+mod rekeyed;
+mod unrecorded;
 
 use crate::sandbox::{Sandbox, as_user, fixture, run, sealed_shop, user};
 use std::collections::BTreeMap;

@@ -26,6 +26,7 @@ use crate::write::session_history;
 use serde::Serialize;
 use state_core::backend::{LeftoverAction, ObjectName, StoredItem, StoredItemName};
 use state_core::head::Collection;
+use state_core::journal::{CheckpointNote, Record};
 use state_core::{ErrorKind, Head, Result, RevisionId, Timestamp, Writer};
 use std::time::Duration;
 
@@ -175,7 +176,7 @@ pub(crate) async fn collect(locked: &LockedStack, retention: &Retention) -> Resu
         let base = survey.base_of(stack, writer, &cut).await?;
         let history = survey.history_after(stack, writer, &cut).await?;
         let collection = Collection {
-            base,
+            base: base.clone(),
             serial: cut.serial,
             since: now,
             forgotten: cut.forgotten,
@@ -188,6 +189,12 @@ pub(crate) async fn collect(locked: &LockedStack, retention: &Retention) -> Resu
             Ok(())
         };
         locked.swap_head(&change).await?;
+        if base.snapshot.is_some() {
+            // If the head is lost later, only this record says that the history can be replayed from the snapshot. It is
+            // durable before the frames that come before the base are deleted.
+            let note = Record::Checkpoint(CheckpointNote { base });
+            locked.submit(vec![note.into()], true).await?;
+        }
         delete(writer, &plan.at_once).await?;
     }
     let mut report = plan.report;

@@ -2,6 +2,7 @@
 
 use crate::context::StackContext;
 use crate::objects::document::RevisionDocument;
+use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use state_core::history::HistoryPageRef;
 use state_core::{Digest, Enveloped, Error, Nonce, Result, RevisionId, Writer};
@@ -52,12 +53,26 @@ pub(crate) async fn store(
     documents: Vec<RevisionDocument>,
 ) -> Result<Vec<HistoryPageRef>> {
     let mut stored = Vec::new();
-    for revisions in split(documents, stack.store().page_limits) {
+    for (reference, bytes) in pack(documents, stack.store().page_limits, || stack.nonce()) {
+        writer.create(&reference.object(), bytes).await?;
+        stored.push(reference);
+    }
+    Ok(stored)
+}
+
+/// Encodes consecutive documents, oldest first, as pages.
+pub(crate) fn pack(
+    documents: Vec<RevisionDocument>,
+    limits: PageLimits,
+    nonce: impl Fn() -> Nonce,
+) -> Vec<(HistoryPageRef, Bytes)> {
+    let mut packed = Vec::new();
+    for revisions in split(documents, limits) {
         let Some(first) = revisions.first().map(|document| document.revision.serial()) else {
             continue;
         };
         let count = revisions.len() as u64;
-        let nonce = stack.nonce();
+        let nonce = nonce();
         let bytes = HistoryPage { nonce, revisions }.encode();
         let reference = HistoryPageRef {
             first,
@@ -65,10 +80,9 @@ pub(crate) async fn store(
             digest: Digest::of(&bytes),
             length: bytes.len() as u64,
         };
-        writer.create(&reference.object(), bytes.into()).await?;
-        stored.push(reference);
+        packed.push((reference, bytes.into()));
     }
-    Ok(stored)
+    packed
 }
 
 /// Splits documents into groups that each fit on a page. A document that is larger than a page gets a page of its own.

@@ -13,7 +13,7 @@
 
 use crate::context::StackContext;
 use crate::objects::document::{Revision, RevisionKind};
-use crate::read::history;
+use crate::read::revision_state;
 use crate::read::tip::Tip;
 use crate::read::trail::{ResourceChange, Trail};
 use serde::Serialize;
@@ -145,7 +145,10 @@ pub(super) async fn blame(
     let missing = || Error::not_found(format!("resource {address} in {}", stack.object()));
     let entry = match at {
         Some(revision) => find(
-            history::snapshot(stack, tip, revision).await?.entries.iter(),
+            revision_state::snapshot(stack, tip, revision)
+                .await?
+                .entries
+                .iter(),
             address,
         )
         .cloned(),

@@ -1,15 +1,14 @@
-//! Revisions of a stack: their list, the records that made them, and their content.
+//! Revisions of a stack: their list, and the records that made them.
 
 use crate::context::StackContext;
-use crate::keys::authenticate::{self, Authenticated, HistoryPages, ReadSnapshots};
-use crate::objects::document::{Revision, RevisionDocument, RevisionRecord};
+use crate::keys::authenticate::{self, Authenticated, HistoryPages};
+use crate::objects::document::{Revision, RevisionDocument};
 use crate::read::history_floor::{ATTEMPTS, HistoryFloor, whole_journal};
 use crate::read::latest_page::{self, LatestPage};
-use crate::read::replay;
 use crate::read::stored;
-use crate::read::tip::{EarlierRevision, Tip};
+use crate::read::tip::Tip;
 use state_core::history::{HistoryPageRef, page_of};
-use state_core::{Base, Error, Frame, Head, Result, RevisionId, Serial, Snapshot, State};
+use state_core::{Base, Error, Head, Result, RevisionId, Serial, State};
 use std::sync::Arc;
 
 /// The revisions of a stack at the time when this list was made, newest first. Reads the history page by page, and
@@ -32,6 +31,9 @@ pub struct Revisions {
     up_to: Option<Serial>,
     /// A page that was read with the tip.
     latest: Option<Arc<LatestPage>>,
+    /// How often the pages were listed again since a revision was returned: a store that shows one head after another must not
+    /// occupy a reader for ever.
+    relisted: usize,
 }
 
 /// A part of the history that is read at once.
@@ -84,6 +86,7 @@ impl Revisions {
             before: None,
             up_to: None,
             latest: tip.latest_page.clone(),
+            relisted: 0,
         };
         revisions.list_pages();
         revisions.take(tip.revisions().to_vec());
@@ -146,9 +149,9 @@ impl Revisions {
 
     /// As [`Self::next`], but returns the document.
     pub(crate) async fn next_document(&mut self) -> Result<Option<Authenticated<RevisionDocument>>> {
-        let mut attempt = 1;
         loop {
             if let Some(document) = self.read.pop() {
+                self.relisted = 0;
                 self.before = Some(document.revision.clone());
                 return Ok(Some(document));
             }
@@ -175,7 +178,7 @@ impl Revisions {
                     self.take(documents);
                 }
                 // The page may be missing because it was merged into another one or collected after the list was made.
-                Err(_) if attempt < ATTEMPTS && self.is_outdated().await? => attempt += 1,
+                Err(_) if self.relisted < ATTEMPTS && self.is_outdated().await? => self.relisted += 1,
                 Err(error) => {
                     self.unread.pop();
                     match part {
@@ -319,11 +322,11 @@ pub(crate) async fn document(
 }
 
 /// A revision that was looked up.
-struct RevisionLookup {
-    document: Authenticated<RevisionDocument>,
+pub(super) struct RevisionLookup {
+    pub(super) document: Authenticated<RevisionDocument>,
     /// The checkpoint right after the frame of the revision, if a document that was read names one. Its state is that of
     /// the revision, so no frame needs to be replayed.
-    checkpoint: Option<Authenticated<Base>>,
+    pub(super) checkpoint: Option<Authenticated<Base>>,
 }
 
 impl RevisionLookup {
@@ -348,7 +351,7 @@ impl RevisionLookup {
 }
 
 /// As [`document`], with the checkpoint after the revision.
-async fn find(stack: &StackContext, tip: &Tip, revision: &RevisionId) -> Result<RevisionLookup> {
+pub(super) async fn find(stack: &StackContext, tip: &Tip, revision: &RevisionId) -> Result<RevisionLookup> {
     let object = || format!("revision {revision} of {}", stack.object());
     if tip.floor.hides(revision.serial()) {
         return Err(tip.floor.collected(object()));
@@ -388,119 +391,4 @@ async fn find(stack: &StackContext, tip: &Tip, revision: &RevisionId) -> Result<
     let document = documents.iter().find(|document| document.revision == *revision);
     let document = document.ok_or_else(|| Error::not_found(object()))?;
     Ok(RevisionLookup::new(document.clone(), &documents, tip))
-}
-
-/// The content of a revision.
-pub(crate) async fn snapshot(stack: &StackContext, tip: &Tip, revision: &RevisionId) -> Result<Snapshot> {
-    let lookup = find(stack, tip, revision).await?;
-    let document = &lookup.document;
-    match (&document.made, tip.floor.base_of(document)) {
-        (RevisionRecord::UpdateEnd(mark), Some(base)) => {
-            let unchanged = tip.replayed.ends_with_mark && tip.replayed.state.update().is_none();
-            // Shortcut: if the tip is the revision itself, its state needs no second replay.
-            let earlier;
-            let state = if unchanged && tip.replayed.state.current() == Some(revision) {
-                &tip.replayed.state
-            } else {
-                earlier = state_at(stack, tip, &lookup, &base).await?;
-                &earlier.replayed.state
-            };
-            let mut snapshot = state.snapshot(stack.name().to_string(), replay::moment(mark).clone());
-            snapshot.serial = Some(mark.serial);
-            Ok(snapshot)
-        }
-        _ => {
-            let snapshot = authenticate::detached(stack, document).await?;
-            let mut snapshot = snapshot.into_value();
-            snapshot.serial = Some(document.revision.serial());
-            Ok(snapshot)
-        }
-    }
-}
-
-/// Calls `pick` on the state at a revision and at each earlier revision after the same base. Returns the results,
-/// oldest first.
-pub(crate) async fn at_marks<T>(
-    stack: &StackContext,
-    tip: &Tip,
-    document: &Authenticated<RevisionDocument>,
-    base: &Authenticated<Base>,
-    pick: impl Fn(&State) -> T,
-) -> Result<Vec<(RevisionId, T)>> {
-    let frames = frames_until(stack, tip, base, document).await?;
-    let picked = replay::at_marks(stack, base.by_ref(), frames.all(), tip.loaded(), pick).await?;
-    if picked.last().is_some_and(|(last, _)| *last == document.revision) {
-        return Ok(picked);
-    }
-    Err(not_reached(stack, &document.revision))
-}
-
-/// The state at a revision: that of the checkpoint after it, or replayed from a base before it up to its frame. The tip
-/// keeps it.
-async fn state_at(
-    stack: &StackContext,
-    tip: &Tip,
-    lookup: &RevisionLookup,
-    base: &Authenticated<Base>,
-) -> Result<Arc<EarlierRevision>> {
-    let document = &lookup.document;
-    if let Some(earlier) = tip.earlier(&document.revision) {
-        return Ok(earlier);
-    }
-    let known = ReadSnapshots::in_use(stack);
-    let mut replayed = None;
-    if let Some(checkpoint) = &lookup.checkpoint {
-        // An error isn't returned: the checkpoint may be damaged, or collected because only a deleted revision needed it.
-        // The frames still lead to the revision.
-        let stored = replay::at_base(stack, checkpoint.by_ref(), &known).await.ok();
-        replayed = stored.filter(|stored| is_at(&stored.state, document));
-    }
-    let replayed = match replayed {
-        Some(replayed) => replayed,
-        None => {
-            let frames = frames_until(stack, tip, base, document).await?;
-            replay::from_base(stack, base.by_ref(), frames.all(), &known).await?
-        }
-    };
-    if !is_at(&replayed.state, document) {
-        return Err(not_reached(stack, &document.revision));
-    }
-    let revision = document.revision.clone();
-    let earlier = Arc::new(EarlierRevision { revision, replayed });
-    tip.keep_earlier(&earlier);
-    Ok(earlier)
-}
-
-/// Whether this is the state right after the update that made a revision.
-fn is_at(state: &State, document: &RevisionDocument) -> bool {
-    state.current() == Some(&document.revision) && state.update().is_none()
-}
-
-/// The frames from a base on up to the frame that made a revision.
-///
-/// # Errors
-/// `Corrupt` if the frames don't lead to the slot and the chain digest in the document.
-async fn frames_until(
-    stack: &StackContext,
-    tip: &Tip,
-    base: &Base,
-    document: &Authenticated<RevisionDocument>,
-) -> Result<Authenticated<Vec<Frame>>> {
-    let end = document.slot.next();
-    let frames = match tip.frames_from(base) {
-        Some(frames) => frames.ending_before(end).to_vec(),
-        None => {
-            let read = stored::journal_of(stack, &tip.head, base.start).await?;
-            read.frames.without_those_from(end)
-        }
-    };
-    match frames.last() {
-        Some(last) if last.slot() == document.slot && *last.chain() == document.chain => Ok(frames),
-        _ => Err(not_reached(stack, &document.revision)),
-    }
-}
-
-fn not_reached(stack: &StackContext, revision: &RevisionId) -> Error {
-    let object = format!("revision {revision} of stack {}", stack.lineage());
-    Error::corrupt(object, 0, "replaying the journal doesn't reach it")
 }

@@ -22,7 +22,7 @@ use crate::read::sealing_changes;
 use crate::read::stored::{self, UncheckedJournal};
 use crate::read::tip::Tip;
 use crate::standing::Standing;
-use state_core::{Error, Head, Lineage, Result};
+use state_core::{Error, Head, Lineage, Result, Slot};
 
 /// The part of a journal that is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -176,8 +176,9 @@ pub(crate) async fn under_lock(stack: &StackContext, journal: &OpenedJournal) ->
     }
 }
 
-/// Refuses a stack that was rolled back, for a caller that is about to take its lock. The stack is read only if the head is
-/// older than the one that this client knows; every other rollback is found under the lock.
+/// Refuses a stack that was rolled back, for a caller that is about to take its lock: a refused write must not change the head.
+/// The stack is read only if the head is older than the one that this client knows, or doesn't record the last frames that this
+/// client saw; every other rollback is found under the lock.
 ///
 /// # Errors
 /// `Distrusted` if the stack was rolled back; any error of reading the stack.
@@ -195,10 +196,12 @@ pub(crate) async fn refuse_older_head(stack: &StackContext, head: &Head) -> Resu
     }
 }
 
-/// Whether a head precedes the pinned position, or the pin refuses every position.
+/// Whether a head precedes the pinned position, or may do so, or the pin refuses every position.
 fn is_older(head: &Head, pin: &StackPin) -> bool {
     let is_before = head.epoch < pin.epoch || head.watermark.map(|end| end.slot) < pin.closed;
-    is_before || pin.refusal().is_some()
+    // The end of a journal that wasn't closed is known only from its frames.
+    let recorded = head.watermark.map_or(Slot::ZERO, |end| end.slot.next());
+    is_before || pin.next > recorded || pin.refusal().is_some()
 }
 
 async fn current_tip(stack: &StackContext, pin: Option<&StackPin>) -> Result<()> {

@@ -3,7 +3,8 @@
 
 use crate::context::StackContext;
 use crate::objects::document::RevisionKind;
-use crate::read::history::{self, Revisions};
+use crate::read::history::Revisions;
+use crate::read::revision_state;
 use crate::read::tip::Tip;
 use state_core::moves::StackMove;
 use state_core::{
@@ -30,7 +31,7 @@ pub(super) async fn crossed_moves(
     tip: &Tip,
     to: &RevisionId,
 ) -> Result<Vec<CrossedMove>> {
-    let then = history::snapshot(stack, tip, to).await?;
+    let then = revision_state::snapshot(stack, tip, to).await?;
     crossed(stack, tip, to, &then).await
 }
 
@@ -118,7 +119,7 @@ async fn content_of(
         let nothing = State::new(stack.lineage());
         return Ok(Some(nothing.snapshot("", Timestamp::new(""))));
     };
-    match history::snapshot(stack, tip, revision).await {
+    match revision_state::snapshot(stack, tip, revision).await {
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
         other => other.map(Some),
     }

@@ -5,7 +5,8 @@
 use crate::context::StackContext;
 use crate::keys::authenticate::Authenticated;
 use crate::objects::document::RevisionDocument;
-use crate::read::history::{self, Revisions};
+use crate::read::history::Revisions;
+use crate::read::revision_state;
 use crate::read::tip::Tip;
 use state_core::diff;
 use state_core::journal::{ChangeKind, EntryChange, RevisionChanges};
@@ -213,7 +214,7 @@ impl<'a> Trail<'a> {
         }
         if self.known.last().is_none_or(|(other, _)| other != id) {
             let pick = |state: &State| self.resource.in_state(state).cloned();
-            self.known = history::at_marks(self.stack, self.tip, document, &base, pick).await?;
+            self.known = revision_state::at_marks(self.stack, self.tip, document, &base, pick).await?;
         }
         Ok(self.known.last().and_then(|(_, entry)| entry.clone()))
     }

@@ -19,7 +19,7 @@ use state_core::head::Collection;
 use state_core::history::page_of;
 use state_core::verify::{self, Report};
 use state_core::{
-    Base, Digest, Error, Frame, Head, KeyId, Result, RevisionId, Serial, Slot, State, Timestamp,
+    Base, Digest, Error, Frame, Head, KeyId, Result, RevisionId, Serial, Slot, SnapshotRef, State, Timestamp,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -45,6 +45,10 @@ pub struct VerifyReport {
     /// with them can't be opened. Only a deep verification by a client that opens the key in use lists them.
     #[serde(rename = "unopened-keys", skip_serializing_if = "Vec::is_empty")]
     pub unopened_keys: Vec<KeyId>,
+    /// Missing snapshots of earlier checkpoints, by path below the stack's folder. The frames before them lead to the same states.
+    /// Only a deep verification lists them.
+    #[serde(rename = "missing-checkpoints", skip_serializing_if = "Vec::is_empty")]
+    pub missing_checkpoints: Vec<String>,
     /// Stored history pages that the head doesn't name, by path below the stack's folder. They are ignored: a crash or
     /// a merge of pages left them, or another client of the store added them. Only a deep verification lists them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -88,6 +92,7 @@ async fn verify_once(
     let mut unreferenced = Vec::new();
     let mut logs = CheckedLogs::default();
     let mut unopened_keys = Vec::new();
+    let mut missing_checkpoints = Vec::new();
     if deep {
         for document in &revisions {
             if let Some(stored) = document.detached_snapshot() {
@@ -98,7 +103,8 @@ async fn verify_once(
         authenticate::check_earlier_frames(stack, &journal).await?;
         let from = tip.floor.beginning.clone();
         compare_documents(stack, &journal, &tip, &revisions)?;
-        compare_checkpoints(stack, &journal, from, &tip.replayed.state, &mut read).await?;
+        missing_checkpoints =
+            compare_checkpoints(stack, &journal, from, &tip.replayed.state, &mut read).await?;
         unreferenced = unreferenced_pages(stack, &tip).await?;
         logs = check_logs(stack, &revisions).await?;
         unopened_keys = unopened(stack, &tip.head).await?;
@@ -114,6 +120,7 @@ async fn verify_once(
         logs: logs.read,
         missing_logs: logs.missing,
         unopened_keys,
+        missing_checkpoints,
         unreferenced,
     })
 }
@@ -200,15 +207,20 @@ async fn unreferenced_pages(stack: &StackContext, tip: &Tip) -> Result<Vec<Strin
 }
 
 /// Replays the journal from the beginning of history and compares every checkpoint, and the tip, with the replayed
-/// state.
+/// state. Returns the missing snapshots of earlier checkpoints, which nothing needs while the journal is whole.
 async fn compare_checkpoints(
     stack: &StackContext,
     journal: &OpenedJournal,
     mut from: Authenticated<Base>,
     tip: &State,
     read: &mut BTreeSet<Digest>,
-) -> Result<()> {
+) -> Result<Vec<String>> {
     let (frames, base) = (journal.frames(), journal.head.base());
+    let stored = stack
+        .backend()
+        .list(stack.lineage(), ObjectKind::Snapshot)
+        .await?;
+    let mut lost = Vec::new();
     let mut checkpoints: BTreeMap<Slot, Authenticated<Base>> = BTreeMap::new();
     for frame in frames.each() {
         let noted = authenticate::checkpoints(stack.lineage(), frame)?.into_iter();
@@ -221,6 +233,13 @@ async fn compare_checkpoints(
         .into_values()
         .filter(|checkpoint| checkpoint.snapshot.is_some() && checkpoint.start >= begins)
     {
+        let mut named = checkpoint.snapshots().map(SnapshotRef::object);
+        let missing = named.find(|object| !stored.contains(object));
+        drop(named);
+        if let Some(missing) = missing.filter(|_| checkpoint.start != base.start) {
+            lost.push(missing.to_string());
+            continue;
+        }
         let expected = replay_between(stack, frames, &from, checkpoint.start, read).await?;
         let stored = replay::at_base(stack, checkpoint.by_ref(), &ReadSnapshots::default()).await?;
         if !means_the_same(stack, &journal.head, &expected, &stored.state).await? {
@@ -239,7 +258,7 @@ async fn compare_checkpoints(
         from = checkpoint;
     }
     if replay_between(stack, frames, &from, Slot(u64::MAX), read).await? == *tip {
-        return Ok(());
+        return Ok(lost);
     }
     Err(Error::corrupt(
         format!("journal of stack {}", stack.lineage()),

@@ -12,6 +12,7 @@ use crate::read::history::{self, Revisions};
 use crate::read::open;
 use crate::read::retrying::reading;
 use crate::read::revision_spec::{self, RevisionSpec, UnresolvedRevision};
+use crate::read::revision_state;
 use crate::read::rollback_guard::{self, CrossedMove};
 use crate::read::tip::Tip;
 use crate::read::trail::{ResourceChange, Trail};
@@ -195,7 +196,7 @@ impl View {
     /// when stored bytes are damaged.
     pub async fn get(&self, revision: &RevisionId) -> Result<Snapshot> {
         let stack = &self.stack;
-        reading!(stack, &self.tip, tip => history::snapshot(stack, &tip, revision).await)
+        reading!(stack, &self.tip, tip => revision_state::snapshot(stack, &tip, revision).await)
     }
 
     /// The content of the revision `to`, for a rollback to it.
@@ -206,7 +207,7 @@ impl View {
     pub(crate) async fn restorable(&self, to: &RevisionId, forced: bool) -> Result<Snapshot> {
         let stack = &self.stack;
         reading!(stack, &self.tip, tip => {
-            let then = history::snapshot(stack, &tip, to).await?;
+            let then = revision_state::snapshot(stack, &tip, to).await?;
             if !forced {
                 rollback_guard::refuse(stack, &tip, to, &then).await?;
             }
@@ -377,7 +378,7 @@ async fn resource_history(
 }
 
 async fn current_snapshot(stack: &StackContext, tip: &Tip, revision: &RevisionId) -> Result<Snapshot> {
-    let snapshot = history::snapshot(stack, tip, revision).await;
+    let snapshot = revision_state::snapshot(stack, tip, revision).await;
     snapshot.map_err(missing_of_current)
 }
 

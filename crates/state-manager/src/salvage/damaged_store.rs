@@ -70,12 +70,19 @@ impl dyn DamagedStore {
         }
         let stored = self.read_all(&paths).await?;
         let pointers = paths.into_iter().zip(stored).map(|(path, bytes)| {
-            let decoded = NamePointer::decode(&path, &bytes.unwrap_or_default());
-            PointerFile {
-                pointer: decoded.map_err(|error| reason(&error)),
-                path,
-            }
+            let pointer = match NamePointer::decode(&path, &bytes.unwrap_or_default()) {
+                Ok(pointer) if path_of(&pointer.name) == path => Ok(pointer),
+                Ok(_) => Err("it is the pointer of another name".to_owned()),
+                Err(error) => Err(reason(&error)),
+            };
+            PointerFile { path, pointer }
         });
         Ok(pointers.collect())
     }
+}
+
+/// The path of the pointer of a name.
+pub(super) fn path_of(name: &StackName) -> String {
+    let (project, stem) = name.folded();
+    format!("names/{project}/{stem}.json")
 }

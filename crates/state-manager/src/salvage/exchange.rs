@@ -163,6 +163,12 @@ pub(super) fn folder_name(environment: &Environment) -> String {
 /// Excludes another salvage or restore of the same store.
 fn lock_store(store: &StoreFiles) -> Result<File> {
     let folder = store.path(ASIDE);
+    // A link would lead what is moved aside out of the store.
+    if fs::symlink_metadata(&folder).is_ok_and(|found| !found.is_dir()) {
+        let reason =
+            "it isn't a folder: move it away, so that damaged files can be kept in a folder with this name";
+        return Err(Error::conflict(folder.display().to_string(), reason));
+    }
     let path = folder.join("salvage.lock");
     let opened = fs::create_dir_all(&folder).and_then(|()| File::create(&path));
     let file = opened.map_err(|error| Error::not_applied(path.display().to_string(), error))?;

@@ -154,10 +154,13 @@ async fn remembered(store: &StoreContext, files: &StackFiles, facts: &SuppliedFa
     let mut head = Head::new(files.lineage, name.clone(), store.nonce());
     head.generation = files.generation;
     let keyed = key_ids(files);
-    if !pin.is_sealed() && keyed.is_empty() {
+    // A person who names the policy says that the stack has no key, although a damaged memory may have held one.
+    let is_unkeyed = !pin.is_sealed() || (pin.unreadable.is_some() && facts.policy.is_some());
+    if is_unkeyed && keyed.is_empty() {
         let policy = sealing.map(|sealing| sealing.policy).or(facts.policy);
         let Some(policy) = policy else {
-            let reason = "it is damaged, and this client doesn't remember the encryption policy of the stack";
+            let reason = "it is damaged, and this client doesn't remember the encryption policy of the stack: name it with \
+                          `statectl salvage --policy POLICY`";
             return Err(Error::invalid(object, reason));
         };
         head.policy = policy;
@@ -203,6 +206,12 @@ fn pinned_key(
     name: &StackName,
 ) -> Result<Arc<dyn StackKey>> {
     let object = format!("head of stack {}", files.lineage);
+    if pin.unreadable.is_some() && pin.key.is_none() {
+        let reason = "it is damaged, and so is what this client remembers of the stack: salvage it on another client that has \
+                      opened the stack, restore the file from a backup, or if the stack never had a data key, name its \
+                      encryption policy with `statectl salvage --policy POLICY`";
+        return Err(Error::distrusted(object, reason));
+    }
     let Some(id) = pin.key else {
         let reason = "it is damaged, and this client doesn't remember the data key of the stack: salvage it on a client that \
                       has opened the stack, or restore the file from a backup";

@@ -4,10 +4,12 @@
 use crate::client_lock;
 use crate::intent::UpdateRequest;
 use crate::read::view;
+use crate::salvage::earlier_keys;
 use crate::salvage::head_template::Client;
 use crate::salvage::rebuild::RebuiltStack;
 use crate::salvage::rebuilt_backend::RebuiltBackend;
-use crate::write::{opening, steps};
+use crate::write::locked_stack::LockedStack;
+use crate::write::{opening, snapshots, steps};
 use state_core::{Error, Result, RevisionId, UpdateResult};
 use std::sync::Arc;
 
@@ -35,9 +37,12 @@ pub(super) async fn mark(
         .store(Arc::clone(&backend) as Arc<dyn state_core::Backend>)
         .stack(head.name.clone(), head.lineage);
     let locked = Box::pin(opening::acquire_ungated(&stack, "salvage")).await?;
-    let recorded = match steps::start(&locked, request, false).await {
-        Ok(_) => locked.end_update(UpdateResult::Succeeded).await,
-        Err(error) => Err(error),
+    let recorded = match earlier_keys::seal_state(&head) {
+        true => resealed(&locked, request).await,
+        false => match steps::start(&locked, request, false).await {
+            Ok(_) => locked.end_update(UpdateResult::Succeeded).await,
+            Err(error) => Err(error),
+        },
     };
     let revision = locked.close_after(recorded).await?;
     let view = view::tip(&stack).await?;
@@ -57,4 +62,11 @@ pub(super) async fn mark(
         view: view.rebuilt(),
     };
     Ok((marked, Some(revision)))
+}
+
+/// Writes the state as a new revision, sealed with the present key: a session can't change values under an earlier one.
+async fn resealed(locked: &LockedStack, request: UpdateRequest) -> Result<RevisionId> {
+    let view = view::tip(&locked.stack).await?;
+    let snapshot = view.reveal(view.snapshot()).await?;
+    snapshots::replace_with_pending(locked, request, &view.state, snapshot).await
 }

@@ -8,7 +8,7 @@ use crate::salvage::damage::Damage;
 use crate::salvage::damaged_store::SharedStore;
 use crate::salvage::stack_files::StackFiles;
 use bytes::Bytes;
-use state_core::backend::{ObjectKind, ObjectName};
+use state_core::backend::{ObjectKind, ObjectName, Tail};
 use state_core::digest::Digester;
 use state_core::history::HistoryPageRef;
 use state_core::journal::{FrameKind, Record, decode_records};
@@ -114,6 +114,10 @@ pub(super) fn add_paged_revisions(files: &mut StackFiles) {
             continue;
         };
         for document in history_page::decode("page", bytes, &page).unwrap_or_default() {
+            files.paged.push(Tail {
+                next: document.slot.next(),
+                chain: document.chain,
+            });
             files
                 .revisions
                 .entry(document.revision.clone())
@@ -180,7 +184,8 @@ pub(super) fn check_references(files: &mut StackFiles) {
     files.objects.retain(|name| !changed.contains(name));
 }
 
-/// The snapshots that counting frames name, without those that a collection may have deleted.
+/// The snapshots that counting frames need, without those that a collection may have deleted. An earlier checkpoint isn't
+/// needed: the frames before it lead to the same state.
 fn snapshots_in_journal(files: &StackFiles) -> BTreeSet<ObjectName> {
     let floor = files.head.as_ref().map(|head| head.floor).unwrap_or_default();
     let chain = files.chain().map(|chain| chain.frames).unwrap_or_default();
@@ -192,7 +197,6 @@ fn snapshots_in_journal(files: &StackFiles) -> BTreeSet<ObjectName> {
     for record in records {
         let references = match record {
             Record::ResetBase(reset) => vec![reset.snapshot],
-            Record::Checkpoint(note) if note.base.start >= floor => note.base.snapshots().cloned().collect(),
             _ => Vec::new(),
         };
         named.extend(references.into_iter().map(|reference| (reference.object(), ())));

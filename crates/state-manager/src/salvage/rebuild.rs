@@ -4,6 +4,7 @@
 use crate::objects::document::{RevisionDocument, RevisionRecord};
 use crate::objects::snapshots;
 use crate::read::view::View;
+use crate::salvage::earlier_keys;
 use crate::salvage::frame_index::FrameChain;
 use crate::salvage::head_template::{Client, HeadTemplate};
 use crate::salvage::intact_objects::IntactObjects;
@@ -85,7 +86,9 @@ pub(super) async fn rebuild(
         return Err(Error::corrupt(object(), 0, "it has no intact frame"));
     };
     let mut failed = None;
+    // Without a snapshot or a page that the stored head needs for earlier revisions, its history begins later.
     if files.end() == Some(*end)
+        && !files.lacks_history()
         && let Some(frames) = unchanged(template, &chain)
     {
         match adopt_stored(client, files, template, frames).await {
@@ -185,6 +188,16 @@ async fn from_candidate(
     let Candidate { base, made } = candidate;
     let live = chain.frames.iter().filter(|frame| frame.slot() >= base.start);
     let frames: Vec<Frame> = live.cloned().collect();
+    let before = Tail {
+        next: base.start,
+        chain: base.chain,
+    };
+    let mut objects = files.objects.clone();
+    // The new head names no stored page: the frames contain the same documents.
+    objects.retain(|name| name.kind() != ObjectKind::Update);
+    if let Some((name, bytes)) = made {
+        objects.add_made(name, bytes);
+    }
     let mut head = with_unsigned_fields(client, files, template.head.clone());
     let stored = template.head.collection.as_ref().filter(|_| template.is_stored);
     head.collection = match stored {
@@ -197,31 +210,40 @@ async fn from_candidate(
             base: base.clone(),
         }),
     };
-    let before = Tail {
-        next: base.start,
-        chain: base.chain,
-    };
     head.floor = base.start;
     head.base = base;
     head.rev_base = None;
     head.history = History::default();
     head.closed_state = None;
     head.watermark = watermark(chain);
-    if head.key_id.is_some() {
-        let Some(key) = &template.key else {
-            let object = format!("head of stack {}", files.lineage);
-            let reason = "none of your identities opens the data key, which must sign a new head";
-            return Err(Error::sealed(object, reason));
-        };
-        head.sign(&**key);
+    let later = earlier_keys::with_later_base(client, template, &head, &frames);
+    earlier_keys::accept(&mut head, earlier_keys::proven_before(files, template, chain));
+    sign(template, &mut head)?;
+    let rebuilt = adopt(client, head, before, frames, objects.clone()).await?;
+    let Some((mut head, pages)) = later else {
+        return Ok(rebuilt);
+    };
+    for (page, bytes) in pages {
+        objects.add_made(page.object(), bytes);
     }
-    let mut objects = files.objects.clone();
-    // The new head names no page: the frames contain the same documents.
-    objects.retain(|name| name.kind() != ObjectKind::Update);
-    if let Some((name, bytes)) = made {
-        objects.add_made(name, bytes);
+    sign(template, &mut head)?;
+    adopt(client, head, before, rebuilt.frames.clone(), objects)
+        .await
+        .or(Ok(rebuilt))
+}
+
+/// Signs the head of a stack that has a data key.
+fn sign(template: &HeadTemplate, head: &mut Head) -> Result<()> {
+    if head.key_id.is_none() {
+        return Ok(());
     }
-    adopt(client, head, before, frames, objects).await
+    let Some(key) = &template.key else {
+        let object = format!("head of stack {}", head.lineage);
+        let reason = "none of your identities opens the data key, which must sign a new head";
+        return Err(Error::sealed(object, reason));
+    };
+    head.sign(&**key);
+    Ok(())
 }
 
 /// The serial of the first revision from a slot on.

@@ -18,7 +18,9 @@ use crate::salvage::store_repair::StoreRepair;
 use crate::salvage::survey::{self, Survivors};
 use serde::Serialize;
 use state_core::sealing::StackKey;
-use state_core::{Error, ErrorKind, Lineage, Result, RevisionId, StackName, UpdateKind, UpdateResult};
+use state_core::{
+    Error, ErrorKind, Lineage, Result, RevisionId, Serial, StackName, UpdateKind, UpdateResult,
+};
 use std::sync::Arc;
 
 /// What a salvage did.
@@ -53,14 +55,28 @@ pub struct SalvagedStack {
     pub aside: Vec<RevisionId>,
     /// Revisions that can't be read any more, as far as their ids are known.
     pub lost: Vec<RevisionId>,
+    /// The highest serial that this client remembered, if it is higher than that of the restored revision: later revisions
+    /// are lost, unless `aside` lists them.
+    pub remembered: Option<Serial>,
     /// Why the stack wasn't salvaged, and what a person must supply; none if it was.
     pub obstacle: Option<String>,
+}
+
+/// The outcome for the folder of one stack.
+enum Repaired {
+    /// Nothing is wrong with it, or it belongs to a removed stack.
+    Intact,
+    Stack(Box<SalvagedStack>),
+    /// Nothing of a stack was left in it, and it was moved here, below the store.
+    Moved(String),
 }
 
 /// A salvage that is running.
 struct Repair<'a> {
     salvage: &'a Salvage,
     changes: Box<dyn StoreRepair>,
+    /// The name pointers as they were before the salvage.
+    pointers: Vec<PointerFile>,
 }
 
 /// Repairs a store, or one of its stacks.
@@ -70,17 +86,22 @@ pub(super) async fn salvage(salvage: &Salvage, only: Option<Lineage>) -> Result<
         Some(folder) => Box::new(FileRepair::begin(folder, &salvage.client)?),
         None => Box::new(ObjectRepair::new(&store.backend()?, &salvage.client)),
     };
-    let mut repair = Repair { salvage, changes };
-    let pointers = store.pointers().await?;
-    let moved = repair.store_level(&pointers).await?;
+    let mut repair = Repair {
+        salvage,
+        changes,
+        pointers: store.pointers().await?,
+    };
+    let mut moved = repair.store_level().await?;
     let mut stacks = Vec::new();
-    for lineage in store
-        .stacks()
-        .await?
-        .into_iter()
-        .filter(|lineage| only.is_none_or(|only| only == *lineage))
-    {
-        stacks.extend(Box::pin(repair.stack(lineage, only.is_some())).await?);
+    for lineage in store.stacks().await? {
+        if only.is_some_and(|only| only != lineage) {
+            continue;
+        }
+        match Box::pin(repair.stack(lineage, only.is_some())).await? {
+            Repaired::Intact => {}
+            Repaired::Stack(stack) => stacks.push(*stack),
+            Repaired::Moved(path) => moved.push(path),
+        }
     }
     Ok(SalvageReport {
         aside: repair.changes.has_moved().then(|| repair.changes.aside()),
@@ -96,11 +117,11 @@ impl Repair<'_> {
 
     /// Moves a damaged `format` and damaged name pointers aside, and creates `format` again. A pointer to a stack of which
     /// nothing is left is damaged too: no command could use its name again.
-    async fn store_level(&mut self, pointers: &[PointerFile]) -> Result<Vec<String>> {
-        let damage = survey::store_damage(self.store(), pointers).await?;
+    async fn store_level(&mut self) -> Result<Vec<String>> {
+        let damage = survey::store_damage(self.store(), &self.pointers).await?;
         let mut moved = Vec::new();
         let stacks = self.store().stacks().await?;
-        for file in pointers {
+        for file in &self.pointers {
             if survey::pointer_damage(file, &stacks).is_none() {
                 continue;
             }
@@ -113,12 +134,17 @@ impl Repair<'_> {
         Ok(moved)
     }
 
-    /// Salvages a stack; none if nothing is wrong with it. `is_named` says whether the caller chose this stack.
-    async fn stack(&mut self, lineage: Lineage, is_named: bool) -> Result<Option<SalvagedStack>> {
+    /// Salvages a stack. `is_named` says whether the caller chose this stack.
+    async fn stack(&mut self, lineage: Lineage, is_named: bool) -> Result<Repaired> {
         let files = self.salvage.files(lineage).await?;
+        // A damaged pointer may have led to the stack.
+        if survey::is_no_stack(&files, &self.pointers) {
+            return Ok(Repaired::Intact);
+        }
         let pointers = self.store().pointers().await?;
-        if survey::is_no_stack(&files, &pointers) {
-            return Ok(None);
+        if self.salvage.folder.is_some() && !is_named && survey::is_empty(&files, &self.pointers) {
+            let moved = self.changes.move_aside(&format!("stacks/{lineage}")).await?;
+            return Ok(moved.map_or(Repaired::Intact, Repaired::Moved));
         }
         let facts = self.salvage.facts_of(&files).await?;
         let known = survey::name_of(&self.salvage.client, &files, &pointers).await?;
@@ -129,7 +155,7 @@ impl Repair<'_> {
             false => None,
         };
         if is_whole && obstacle.is_none() {
-            return Ok(None);
+            return Ok(Repaired::Intact);
         }
         let mut report = SalvagedStack {
             lineage,
@@ -140,10 +166,11 @@ impl Repair<'_> {
             revision: None,
             aside: Vec::new(),
             lost: Vec::new(),
+            remembered: None,
             obstacle,
         };
         if is_whole {
-            return Ok(Some(report));
+            return Ok(Repaired::Stack(Box::new(report)));
         }
         match Box::pin(self.repair_stack(&files, is_bound, is_named, &mut report)).await {
             Ok(()) => {}
@@ -151,7 +178,7 @@ impl Repair<'_> {
             Err(error) if is_obstacle(error.kind()) => report.obstacle = Some(error.to_string()),
             Err(error) => return Err(error),
         }
-        Ok(Some(report))
+        Ok(Repaired::Stack(Box::new(report)))
     }
 
     async fn repair_stack(
@@ -210,7 +237,13 @@ impl Repair<'_> {
             let is_listed = |id: &RevisionId| listed.iter().any(|revision| revision.id == *id);
             report.aside = surviving.into_iter().filter(|id| !is_listed(id)).collect();
             report.restored = rebuilt.view.state.current().cloned();
-            let request = self.request(report, true);
+            let client = &self.salvage.client;
+            report.remembered = survey::remembered(client, files.lineage, report.restored.as_ref()).await?;
+            let cause = match files.damage.is_empty() {
+                true => Cause::NewName,
+                false => Cause::Damage,
+            };
+            let request = self.request(report, cause);
             let (marked, revision) = Box::pin(marking::mark(&self.salvage.client, rebuilt, request)).await?;
             let client = self.salvage.client.remembering_store(self.store().backend()?);
             trust::announce_salvage(&client, files.lineage, marked.end()).await;
@@ -227,9 +260,7 @@ impl Repair<'_> {
         template: &HeadTemplate,
         surviving: &[RevisionId],
     ) -> Result<Option<RebuiltStack>> {
-        let documents = surviving.iter().filter_map(|id| files.revisions.get(id));
-        let ends = documents.filter_map(|document| Some((document.slot, rebuild::end_of(files, document)?)));
-        let Some((_, end)) = ends.max_by_key(|(slot, _)| *slot) else {
+        let Some((_, end)) = survey::newest_end(files, surviving) else {
             return Ok(None);
         };
         let client = &self.salvage.client;
@@ -291,8 +322,8 @@ impl Repair<'_> {
         }
     }
 
-    fn request(&self, report: &SalvagedStack, is_rebuilt: bool) -> UpdateRequest {
-        let message = message(report, is_rebuilt, &self.changes.aside());
+    fn request(&self, report: &SalvagedStack, cause: Cause) -> UpdateRequest {
+        let message = message(report, cause, &self.changes.aside());
         UpdateRequest::new(UpdateKind::Restore).with_message(message)
     }
 
@@ -310,29 +341,53 @@ impl Repair<'_> {
             Err(error) if error.kind() == ErrorKind::Locked => return Ok(None),
             locked => locked?,
         };
-        let update = session.start_update(self.request(report, false)).await?;
+        let update = session
+            .start_update(self.request(report, Cause::LostName))
+            .await?;
         let revision = update.finish(UpdateResult::Succeeded).await?;
         session.close().await?;
         Ok(Some(revision))
     }
 }
 
-fn message(report: &SalvagedStack, is_rebuilt: bool, aside: &str) -> String {
-    let action = match (&report.restored, is_rebuilt) {
-        (Some(restored), _) => format!("salvaged: rebuilt from damaged files up to revision {restored}"),
-        (None, true) => "salvaged: rebuilt from damaged files".to_owned(),
-        (None, false) => "salvaged: its name leads to it again".to_owned(),
+/// Why a revision records a salvage.
+#[derive(Clone, Copy)]
+enum Cause {
+    /// Its files were damaged.
+    Damage,
+    /// It was attached under another name.
+    NewName,
+    /// No name led to it.
+    LostName,
+}
+
+fn message(report: &SalvagedStack, cause: Cause, aside: &str) -> String {
+    let (action, kept) = match cause {
+        Cause::Damage => {
+            let restored = report.restored.as_ref();
+            let up_to = restored.map(|restored| format!(" up to revision {restored}"));
+            let action = format!(
+                "salvaged: rebuilt from damaged files{}",
+                up_to.unwrap_or_default()
+            );
+            (action, format!("; damaged files are in {aside}"))
+        }
+        Cause::NewName => (
+            "salvaged: attached under another name".to_owned(),
+            format!("; its former files are in {aside}"),
+        ),
+        Cause::LostName => ("salvaged: its name leads to it again".to_owned(), String::new()),
     };
-    let kept = if is_rebuilt {
-        format!("; damaged files are in {aside}")
-    } else {
-        String::new()
+    let later = report
+        .remembered
+        .map(|serial| format!("; later revisions, up to serial {serial}, are lost"));
+    let lost = match (later, report.lost.len()) {
+        (Some(later), _) => later,
+        (None, 0) => String::new(),
+        (None, 1) => "; 1 revision is lost".to_owned(),
+        (None, lost) => format!("; {lost} revisions are lost"),
     };
-    match report.lost.len() {
-        0 => format!("{action}{kept}"),
-        1 => format!("{action}; 1 revision is lost{kept}"),
-        lost => format!("{action}; {lost} revisions are lost{kept}"),
-    }
+    format!("{action}{lost}{kept}")
 }
 
 /// Whether an error is about the stack, and not about the store as a whole.

@@ -9,6 +9,7 @@ use crate::read::view;
 use crate::salvage::backup::{self, BackupStack};
 use crate::salvage::comparison::{self, Decision, RestoreMethod};
 use crate::salvage::damage::Damage;
+use crate::salvage::damaged_store::path_of;
 use crate::salvage::exchange::{Exchange, lock_stack};
 use crate::salvage::store_files::StoreFiles;
 use crate::salvage::{Salvage, attachment, head_template, rebuild, survey};
@@ -185,6 +186,8 @@ struct Restoration<'a> {
 impl Restoration<'_> {
     async fn run(&mut self) -> Result<RestoredStack> {
         let lineage = self.backup.lineage();
+        // Only what this stack moves is reported with it.
+        self.exchange.has_moved = false;
         let mut restored = RestoredStack {
             lineage,
             name: self.decision.name.clone(),
@@ -228,8 +231,7 @@ impl Restoration<'_> {
 
     async fn point_to(&mut self, key: Option<&dyn StackKey>) -> Result<()> {
         let (target, name) = (self.target, &self.decision.name);
-        let (project, stem) = name.folded();
-        let path = format!("names/{project}/{stem}.json");
+        let path = path_of(name);
         let damaged = target
             .store
             .pointers()

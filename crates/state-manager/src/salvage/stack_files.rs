@@ -41,6 +41,8 @@ pub(super) struct StackFiles {
     pub(super) objects: IntactObjects,
     /// The revisions of which a document is left, by id.
     pub(super) revisions: BTreeMap<RevisionId, RevisionDocument>,
+    /// The positions after the frames of the revisions on the pages that the head names.
+    pub(super) paged: Vec<Tail>,
     pub(super) damage: Vec<Damage>,
     /// Whether the journal is intact up to its end, as far as the head records that end.
     pub(super) is_journal_whole: bool,
@@ -90,9 +92,17 @@ impl StackFiles {
             }
             Some(Ok(_)) => {}
         }
-        let head = read_head(store, lineage, &mut damage).await?;
+        let mut head = read_head(store, lineage, &mut damage).await?;
         damage.extend(store.lock_damage(lineage).await?);
-        let journal = journal_files::read(store, lineage, head.as_ref()).await?;
+        let mut journal = journal_files::read(store, lineage, head.as_ref()).await?;
+        if head.as_ref().is_some_and(|head| head.epoch < journal.files.epoch) {
+            // A takeover replaces the head before it creates its segment. Without the frames that an older head doesn't
+            // count, the stack would look intact.
+            let reason = "it was restored to an older version: the journal has segments of a later epoch";
+            damage.push(Damage::new(head_path(lineage), reason));
+            head = None;
+            journal = journal_files::read(store, lineage, None).await?;
+        }
         let JournalFiles {
             index,
             is_whole,
@@ -103,6 +113,7 @@ impl StackFiles {
             lineage,
             objects: IntactObjects::new(store, lineage),
             revisions: revisions(&index),
+            paged: Vec::new(),
             damage,
             is_journal_whole: is_whole,
             epoch,
@@ -158,6 +169,13 @@ impl StackFiles {
             let end = head.watermark.map(|end| (end.slot.next(), end.chain));
             self.is_journal_whole |= end == Some((tail.next, tail.chain));
         }
+    }
+
+    /// Whether a snapshot or a page of the history is damaged or missing.
+    pub(super) fn lacks_history(&self) -> bool {
+        let folders = [ObjectKind::Snapshot, ObjectKind::Update].map(|kind| kind.path(self.lineage));
+        let mut damaged = self.damage.iter().map(|damage| &damage.object);
+        damaged.any(|object| folders.iter().any(|folder| object.starts_with(folder)))
     }
 
     /// Whether a revision was deleted on purpose, or is older than the history.

@@ -1,14 +1,17 @@
 //! Surveys a store in files: all damage, the revisions that survive, and the stacks that no name leads to.
 
 use crate::objects::document::RevisionDocument;
+use crate::read::{history_floor, view};
 use crate::salvage::damage::{Damage, reason};
 use crate::salvage::damaged_store::{PointerFile, SharedStore};
 use crate::salvage::head_template::{self, Client, HeadTemplate, SuppliedFacts};
 use crate::salvage::rebuild::{self, Beginning, RebuiltStack};
 use crate::salvage::stack_files::{self, StackFiles};
 use serde::{Deserialize, Serialize};
-use state_core::backend::NameTarget;
-use state_core::{Base, Enveloped, Epoch, Error, Lineage, Result, RevisionId, Snapshot, StackName};
+use state_core::backend::{NameTarget, ObjectKind};
+use state_core::{
+    Base, Digest, Enveloped, Epoch, Error, Lineage, Result, RevisionId, Serial, Snapshot, StackName,
+};
 use std::collections::BTreeMap;
 
 /// What a survey of a store found.
@@ -39,6 +42,10 @@ pub struct StackSurvey {
     pub surviving: Vec<RevisionId>,
     /// The revisions that can't be read, oldest first, as far as their ids are known.
     pub lost: Vec<RevisionId>,
+    /// The revision whose state a salvage would restore; none if nothing is damaged, or if no revision can be restored.
+    pub restorable: Option<RevisionId>,
+    /// The highest serial that this client remembers, if it is higher than that of `restorable`: later revisions are lost.
+    pub remembered: Option<Serial>,
     /// What keeps the stack from being rebuilt: a key or a fact that a person must supply.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub obstacle: Option<String>,
@@ -114,11 +121,15 @@ pub(super) async fn folders(client: &Client, store: &SharedStore) -> Result<Vec<
 }
 
 /// Surveys the whole store.
-pub(super) async fn survey(client: &Client, store: &SharedStore) -> Result<StoreSurvey> {
+pub(super) async fn survey(
+    client: &Client,
+    store: &SharedStore,
+    facts: &SuppliedFacts,
+) -> Result<StoreSurvey> {
     let pointers = store.pointers().await?;
     let mut stacks = Vec::new();
     for lineage in store.stacks().await? {
-        if let Some(survey) = survey_stack(client, store, lineage, &pointers).await? {
+        if let Some(survey) = survey_stack(client, store, lineage, &pointers, facts).await? {
             stacks.push(survey);
         }
     }
@@ -158,8 +169,9 @@ async fn survey_stack(
     store: &SharedStore,
     lineage: Lineage,
     pointers: &[PointerFile],
+    facts: &SuppliedFacts,
 ) -> Result<Option<StackSurvey>> {
-    let files = StackFiles::read(store, lineage).await?;
+    let files = read_stack(client, store, lineage).await?;
     if is_no_stack(&files, pointers) {
         return Ok(None);
     }
@@ -173,6 +185,8 @@ async fn survey_stack(
         damage: files.damage.clone(),
         surviving: Vec::new(),
         lost: Vec::new(),
+        restorable: None,
+        remembered: None,
         obstacle: None,
     };
     if files.damage.is_empty() {
@@ -181,20 +195,66 @@ async fn survey_stack(
         return Ok(Some(survey));
     }
     let facts = SuppliedFacts {
-        name,
-        ..SuppliedFacts::default()
+        name: facts.name.clone().or(name),
+        ..facts.clone()
     };
     match head_template::of(client, &files, &facts).await {
         Ok(template) => {
             let survivors = survivors(client, &files, &template).await;
             survey.current_readable = survivors.current.is_ok() && files.is_journal_whole;
+            match template.require_key("salvaged") {
+                Ok(()) => {
+                    survey.restorable = survivors.restorable(&files);
+                    survey.remembered = remembered(client, lineage, survey.restorable.as_ref()).await?;
+                }
+                Err(error) => survey.obstacle = Some(error.to_string()),
+            }
+            if let (Err(error), None, None) = (&survivors.current, &survey.restorable, &survey.obstacle) {
+                survey.obstacle = Some(error.to_string());
+            }
             survey.surviving = survivors.surviving;
             survey.lost = survivors.lost;
-            survey.obstacle = survivors.current.err().map(|error| error.to_string());
         }
         Err(error) => survey.obstacle = Some(error.to_string()),
     }
     Ok(Some(survey))
+}
+
+/// The highest serial that this client remembers of a stack, if it is higher than that of the restored revision.
+pub(super) async fn remembered(
+    client: &Client,
+    lineage: Lineage,
+    restored: Option<&RevisionId>,
+) -> Result<Option<Serial>> {
+    let Some(known) = &client.known_stacks else {
+        return Ok(None);
+    };
+    let serial = known.seen(lineage).await?.map(|pin| pin.serial);
+    let restored = restored.map_or(Serial::ZERO, RevisionId::serial);
+    Ok(serial.filter(|serial| *serial > restored))
+}
+
+/// Reads all files of a stack. If no damage is found, the stack is also read as any client reads it: whatever a reader refuses
+/// is never called intact.
+pub(super) async fn read_stack(client: &Client, store: &SharedStore, lineage: Lineage) -> Result<StackFiles> {
+    let mut files = StackFiles::read(store, lineage).await?;
+    let head = files.head.as_ref().filter(|head| !head.removed);
+    // Without an intact `format`, no client reads the store: that damage is reported apart.
+    let (Some(head), true, Ok(backend)) = (head, files.damage.is_empty(), store.backend()) else {
+        return Ok(files);
+    };
+    // A roll-back isn't damage of the files, so the memory of this client doesn't matter.
+    let client = client.without_memory();
+    let stack = client.store(backend).stack(head.name.clone(), lineage);
+    let read = async {
+        view::tip(&stack).await?;
+        history_floor::whole_journal(&stack).await
+    };
+    if let Err(error @ (Error::Corrupt { .. } | Error::NotFound { .. })) = Box::pin(read).await {
+        files.damage.push(Damage::new(error.object(), reason(&error)));
+        files.is_journal_whole = false;
+    }
+    Ok(files)
 }
 
 /// Why a data key that this client opened before doesn't open any more; none if it does, or if this client never opened it.
@@ -234,6 +294,21 @@ pub(super) fn is_no_stack(files: &StackFiles, pointers: &[PointerFile]) -> bool 
     }
 }
 
+/// Whether nothing of a stack is left in its folder, and no name leads to it: only its name was known, if anything.
+pub(super) fn is_empty(files: &StackFiles, pointers: &[PointerFile]) -> bool {
+    let has_snapshot = files
+        .objects
+        .names()
+        .any(|name| name.kind() == ObjectKind::Snapshot);
+    let has_frame = files.index.frames().next().is_some();
+    let is_damaged = pointers.iter().any(|file| file.pointer.is_err());
+    files.head.is_none()
+        && !has_frame
+        && !has_snapshot
+        && !is_damaged
+        && !is_bound(files.lineage, None, pointers)
+}
+
 /// The last known name of a stack: that in its head, in a name pointer, or in the memory of this client.
 pub(super) async fn name_of(
     client: &Client,
@@ -270,6 +345,27 @@ pub(super) struct Survivors {
     pub(super) current: Result<RebuiltStack>,
 }
 
+impl Survivors {
+    /// The revision whose state a salvage restores: the current one of the stack up to its newest intact frame, else the newest
+    /// that can be read.
+    fn restorable(&self, files: &StackFiles) -> Option<RevisionId> {
+        match &self.current {
+            Ok(rebuilt) => rebuilt.view.state.current().cloned(),
+            Err(_) => newest_end(files, &self.surviving).map(|(document, _)| document.revision.clone()),
+        }
+    }
+}
+
+/// The newest of these revisions that an update made, and the chain after its frame.
+pub(super) fn newest_end<'f>(
+    files: &'f StackFiles,
+    surviving: &[RevisionId],
+) -> Option<(&'f RevisionDocument, Digest)> {
+    let documents = surviving.iter().filter_map(|id| files.revisions.get(id));
+    let ends = documents.filter_map(|document| Some((document, rebuild::end_of(files, document)?)));
+    ends.max_by_key(|(document, _)| document.slot)
+}
+
 /// Reads each revision of a stack. First the newest state that is intact, with its history; then, each for itself, the
 /// revisions that this history doesn't contain.
 pub(super) async fn survivors(client: &Client, files: &StackFiles, template: &HeadTemplate) -> Survivors {
@@ -283,6 +379,10 @@ pub(super) async fn survivors(client: &Client, files: &StackFiles, template: &He
                 Beginning::Earliest,
             ))
             .await
+        }
+        // Nothing was written yet to a stack that is intact.
+        None if template.is_stored && files.damage.is_empty() => {
+            Box::pin(rebuild::complete(client, files, template)).await
         }
         None => {
             let object = format!("journal of stack {}", files.lineage);

@@ -10,6 +10,8 @@ async fn salvage_leaves_no_outputs_of_lost_revisions() {
     for (seed, url) in [(4, "db://lost"), (5, "db://lost too")] {
         set_outputs(&shop.stack(seed).await, url).await;
     }
+    let read = shop.read(&shop.carl).await.unwrap().unwrap();
+    assert_eq!(read.outputs, outputs("db://lost too"));
     let stacks = std::fs::read_dir(shop.root().join("stacks")).unwrap().next();
     let journal = stacks.unwrap().unwrap().path().join("journal");
     let mut files: Vec<PathBuf> = std::fs::read_dir(journal)
@@ -31,6 +33,12 @@ async fn salvage_leaves_no_outputs_of_lost_revisions() {
     let salvaged = &report.stacks[0];
     assert_eq!((&salvaged.obstacle, &salvaged.restored), (&None, &Some(kept)));
     let revision = salvaged.revision.clone().unwrap();
+    let rolled_back = shop.read(&shop.carl).await.unwrap_err();
+    assert_eq!(rolled_back.kind(), ErrorKind::Distrusted, "{rolled_back}");
+    let of_carl = shop
+        .stacks(9, &shop.carl)
+        .with_known_stacks(shop.known_stacks.clone());
+    of_carl.trust(&"shop".parse().unwrap(), None).await.unwrap();
     let read = shop.read(&shop.carl).await.unwrap().unwrap();
     assert_eq!(
         (read.serial, &read.outputs),

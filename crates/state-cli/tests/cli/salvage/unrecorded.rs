@@ -1,0 +1,221 @@
+//! Damage that leaves each file readable, or leaves nothing of what is lost: an earlier head, exchanged files, revisions and
+//! stacks of which nothing is left, a lost memory.
+
+use super::{files_below, stack_folder};
+use crate::sandbox::Sandbox;
+use std::fs;
+
+const NETWORK: &str = r#"module.service["web"].terraform_data.network"#;
+
+/// A plain stack with three revisions.
+fn shop() -> Sandbox {
+    let sandbox = Sandbox::with_shop();
+    sandbox.run(&["taint", NETWORK, "--yes"]).exits(0);
+    sandbox.run(&["untaint", NETWORK, "--yes"]).exits(0);
+    sandbox
+}
+
+fn without_serial(exported: &str) -> Vec<&str> {
+    let lines = exported.lines().filter(|line| !line.contains("\"serial\""));
+    lines.collect()
+}
+
+#[test]
+fn earlier_head_is_damage_and_is_rebuilt() {
+    let sandbox = shop();
+    let head = stack_folder(&sandbox).join("head.json");
+    let earlier = fs::read(&head).unwrap();
+    sandbox
+        .run(&["taint", "terraform_data.database", "--yes"])
+        .exits(0);
+    let current = sandbox.run(&["export"]).exits(0).stdout;
+    fs::write(&head, earlier).unwrap();
+    for arguments in [&["verify", "--deep"][..], &["doctor"], &["salvage", "--dry-run"]] {
+        let refused = sandbox.run(arguments).exits(14);
+        let said = refused.stdout.clone() + &refused.stderr;
+        assert!(
+            said.contains("head.json: it was restored to an older version"),
+            "{arguments:?}: {refused:?}"
+        );
+        assert!(!said.contains("nothing is damaged"), "{refused:?}");
+    }
+    sandbox.run(&["salvage", "--yes"]).exits(0);
+    let salvaged = sandbox.run(&["export"]).exits(0).stdout;
+    assert_eq!(without_serial(&salvaged), without_serial(&current));
+    assert_eq!(sandbox.history().len(), 5);
+    sandbox.run(&["verify", "--deep"]).exits(0);
+}
+
+#[test]
+fn salvage_says_which_revision_it_restores_and_which_are_lost() {
+    let sandbox = shop();
+    let journal = stack_folder(&sandbox).join("journal");
+    let files = files_below(&journal);
+    let is_segment = |file: &&std::path::PathBuf| file.extension().is_some_and(|kind| kind == "log");
+    let newest = files.iter().rfind(is_segment).unwrap();
+    let compactions = files.iter().filter(|file| !is_segment(file));
+    for file in compactions.chain([newest]) {
+        fs::remove_file(journal.join(file)).unwrap();
+    }
+    let second = sandbox.run(&["export", "--at", "2"]).exits(0).stdout;
+    let planned = sandbox.run(&["salvage", "--dry-run"]).exits(14).stdout;
+    assert!(
+        planned.contains("a salvage restores revision 2-") && planned.contains("this client saw serial 3"),
+        "{planned}"
+    );
+    assert!(!planned.contains("can't be rebuilt"), "{planned}");
+    let salvaged = sandbox.run(&["salvage", "--yes"]).exits(0).stdout;
+    assert!(
+        salvaged.contains("rebuilt up to revision 2-") && salvaged.contains("this client saw serial 3"),
+        "{salvaged}"
+    );
+    let newest = sandbox.history().remove(0);
+    let message = newest["message"].as_str().unwrap();
+    assert!(message.contains("up to serial 3, are lost"), "{message}");
+    assert_eq!(sandbox.run(&["export", "--at", "2"]).exits(0).stdout, second);
+}
+
+#[test]
+fn plain_stack_is_rebuilt_without_memory_if_its_policy_is_named() {
+    let sandbox = shop();
+    let current = sandbox.run(&["list"]).exits(0).stdout;
+    let memory = sandbox.path().join("user-state/statectl/seen");
+    let is_pin = |file: &std::path::PathBuf| file.to_str().unwrap().contains("/stacks/");
+    for file in files_below(&memory).into_iter().filter(is_pin) {
+        fs::write(memory.join(file), "x").unwrap();
+    }
+    fs::remove_file(stack_folder(&sandbox).join("head.json")).unwrap();
+    let refused = sandbox.run(&["salvage", "--yes"]).exits(14);
+    assert!(
+        refused.stdout.contains("statectl salvage --policy POLICY"),
+        "{refused:?}"
+    );
+    sandbox
+        .run(&["salvage", "--policy", "plaintext", "--yes"])
+        .exits(0);
+    assert_eq!(sandbox.run(&["list"]).exits(0).stdout, current);
+    sandbox
+        .run(&["taint", "terraform_data.database", "--yes"])
+        .exits(0);
+    sandbox.run(&["verify", "--deep"]).exits(0);
+}
+
+#[test]
+fn exchanged_segments_are_damage_and_are_rebuilt() {
+    let sandbox = shop();
+    let current = sandbox.run(&["export"]).exits(0).stdout;
+    let journal = stack_folder(&sandbox).join("journal");
+    let is_segment = |file: &std::path::PathBuf| file.extension().is_some_and(|kind| kind == "log");
+    let mut segments = files_below(&journal);
+    segments.retain(is_segment);
+    let paths: Vec<_> = segments.iter().map(|file| journal.join(file)).collect();
+    let contents: Vec<_> = paths.iter().map(|path| fs::read(path).unwrap()).collect();
+    fs::write(&paths[0], &contents[1]).unwrap();
+    fs::write(&paths[1], &contents[0]).unwrap();
+    let dry = sandbox.run(&["salvage", "--dry-run"]).exits(14);
+    assert!(dry.stdout.contains("damaged:"), "{dry:?}");
+    sandbox.run(&["doctor"]).exits(14);
+    sandbox.run(&["salvage", "--yes"]).exits(0);
+    assert_eq!(
+        without_serial(&sandbox.run(&["export"]).exits(0).stdout),
+        without_serial(&current)
+    );
+    sandbox.run(&["verify", "--deep"]).exits(0);
+}
+
+#[test]
+fn exchanged_and_copied_names_lead_to_their_stacks_again() {
+    let sandbox = shop();
+    sandbox.run(&["stack", "new", "other"]).exits(0);
+    let names = sandbox.path().join(".state/names/default");
+    let path = |name: &str| names.join(format!("{name}.json"));
+    let [default, other] = ["default", "other"].map(|name| fs::read(path(name)).unwrap());
+    let resources = sandbox.run(&["list", "--stack", "default"]).exits(0).stdout;
+    for (first, second) in [(&other, &default), (&other, &other)] {
+        fs::write(path("default"), first).unwrap();
+        fs::write(path("other"), second).unwrap();
+        sandbox.run(&["salvage", "--yes"]).exits(0);
+        let listed = sandbox.run(&["list", "--stack", "default"]).exits(0).stdout;
+        assert_eq!(listed, resources);
+        sandbox.run(&["stack", "ls"]).exits(0);
+        sandbox.run(&["verify", "--deep", "--stack", "other"]).exits(0);
+    }
+}
+
+#[test]
+fn lost_head_is_rebuilt_after_a_collection() {
+    let sandbox = shop();
+    let gc = [
+        "gc",
+        "--keep-days",
+        "0",
+        "--keep-revisions",
+        "1",
+        "--grace",
+        "0s",
+        "--yes",
+    ];
+    sandbox.run(&gc).exits(0);
+    let current = sandbox.run(&["export"]).exits(0).stdout;
+    fs::remove_file(stack_folder(&sandbox).join("head.json")).unwrap();
+    sandbox.run(&["salvage", "--yes"]).exits(0);
+    assert_eq!(
+        without_serial(&sandbox.run(&["export"]).exits(0).stdout),
+        without_serial(&current)
+    );
+    sandbox.run(&["verify", "--deep"]).exits(0);
+}
+
+#[test]
+fn folder_of_which_nothing_is_left_is_moved_aside() {
+    let sandbox = shop();
+    let folder = ".state/stacks/11111111-2222-4333-8444-555555555555";
+    fs::create_dir(sandbox.path().join(folder)).unwrap();
+    let refused = sandbox.run(&["stack", "new", "other"]).exits(13);
+    assert!(
+        refused.stderr.contains("moves it aside if nothing is left"),
+        "{refused:?}"
+    );
+    sandbox.run(&["salvage", "--yes"]).exits(0);
+    assert!(!sandbox.path().join(folder).exists());
+    sandbox.run(&["stack", "new", "other"]).exits(0);
+}
+
+#[test]
+fn other_stacks_are_listed_after_a_lost_one_freed_its_name() {
+    let sandbox = shop();
+    sandbox.run(&["stack", "new", "other"]).exits(0);
+    let stacks = sandbox.path().join(".state/stacks");
+    let pointer = fs::read_to_string(sandbox.path().join(".state/names/default/other.json")).unwrap();
+    let folders = fs::read_dir(stacks).unwrap().map(|folder| folder.unwrap());
+    let other = folders
+        .into_iter()
+        .find(|folder| pointer.contains(folder.file_name().to_str().unwrap()));
+    fs::remove_dir_all(other.unwrap().path()).unwrap();
+    sandbox.run(&["salvage", "--yes"]).exits(0);
+    let listed = sandbox.run(&["stack", "ls"]).exits(12);
+    assert!(listed.stdout.contains("default"), "{listed:?}");
+    sandbox
+        .run(&["trust", "--accept", "--stack", "other", "--yes"])
+        .exits(0);
+    sandbox.run(&["stack", "ls"]).exits(0);
+    sandbox.run(&["stack", "new", "other"]).exits(0);
+}
+
+#[test]
+fn refused_write_leaves_a_store_that_was_rolled_back_as_it_is() {
+    let sandbox = shop();
+    sandbox.run(&["list"]).exits(0);
+    let stack = stack_folder(&sandbox);
+    let journal = stack.join("journal");
+    let newest = files_below(&journal).pop().unwrap();
+    fs::remove_file(journal.join(newest)).unwrap();
+    let head = fs::read(stack.join("head.json")).unwrap();
+    let files = files_below(&stack);
+    for _ in 0..3 {
+        let refused = sandbox.run(&["taint", NETWORK, "--yes"]);
+        assert!([12, 14].contains(&refused.code), "{refused:?}");
+        assert_eq!(fs::read(stack.join("head.json")).unwrap(), head);
+        assert_eq!(files_below(&stack), files);
+    }
+}

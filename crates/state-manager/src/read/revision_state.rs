@@ -1,0 +1,151 @@
+//! The state of a stack at its revisions.
+
+use crate::context::StackContext;
+use crate::keys::authenticate::{self, Authenticated, ReadSnapshots};
+use crate::objects::document::{RevisionDocument, RevisionRecord};
+use crate::read::history::{RevisionLookup, find};
+use crate::read::replay::{self, ReplayResult};
+use crate::read::stored;
+use crate::read::tip::{EarlierRevision, Tip};
+use state_core::{Base, Error, Frame, Result, RevisionId, Snapshot, State};
+use std::sync::Arc;
+
+/// The content of a revision.
+pub(crate) async fn snapshot(stack: &StackContext, tip: &Tip, revision: &RevisionId) -> Result<Snapshot> {
+    let lookup = find(stack, tip, revision).await?;
+    let document = &lookup.document;
+    match (&document.made, tip.floor.base_of(document)) {
+        (RevisionRecord::UpdateEnd(mark), Some(base)) => {
+            let unchanged = tip.replayed.ends_with_mark && tip.replayed.state.update().is_none();
+            // Shortcut: if the tip is the revision itself, its state needs no second replay.
+            let earlier;
+            let state = if unchanged && tip.replayed.state.current() == Some(revision) {
+                &tip.replayed.state
+            } else {
+                earlier = state_at(stack, tip, &lookup, &base).await?;
+                &earlier.replayed.state
+            };
+            let mut snapshot = state.snapshot(stack.name().to_string(), replay::moment(mark).clone());
+            snapshot.serial = Some(mark.serial);
+            Ok(snapshot)
+        }
+        _ => {
+            let snapshot = authenticate::detached(stack, document).await?;
+            let mut snapshot = snapshot.into_value();
+            snapshot.serial = Some(document.revision.serial());
+            Ok(snapshot)
+        }
+    }
+}
+
+/// Calls `pick` on the state at a revision and at each earlier revision after the same base. Returns the results,
+/// oldest first.
+pub(crate) async fn at_marks<T>(
+    stack: &StackContext,
+    tip: &Tip,
+    document: &Authenticated<RevisionDocument>,
+    base: &Authenticated<Base>,
+    pick: impl Fn(&State) -> T,
+) -> Result<Vec<(RevisionId, T)>> {
+    let from = async |base: &Authenticated<Base>| {
+        let frames = frames_until(stack, tip, base, document).await?;
+        replay::at_marks(stack, base.by_ref(), frames.all(), tip.loaded(), &pick).await
+    };
+    let picked = match from(base).await {
+        // The snapshot of the base may be lost. The whole journal leads to the revision, too.
+        Err(lost @ Error::Corrupt { .. }) => from(&tip.floor.beginning).await.map_err(|_| lost)?,
+        picked => picked?,
+    };
+    if picked.last().is_some_and(|(last, _)| *last == document.revision) {
+        return Ok(picked);
+    }
+    Err(not_reached(stack, &document.revision))
+}
+
+/// The state at a revision: that of the checkpoint after it, or replayed from a base before it up to its frame. The tip
+/// keeps it.
+async fn state_at(
+    stack: &StackContext,
+    tip: &Tip,
+    lookup: &RevisionLookup,
+    base: &Authenticated<Base>,
+) -> Result<Arc<EarlierRevision>> {
+    let document = &lookup.document;
+    if let Some(earlier) = tip.earlier(&document.revision) {
+        return Ok(earlier);
+    }
+    let known = ReadSnapshots::in_use(stack);
+    let mut replayed = None;
+    if let Some(checkpoint) = &lookup.checkpoint {
+        // An error isn't returned: the checkpoint may be damaged, or collected because only a deleted revision needed it.
+        // The frames still lead to the revision.
+        let stored = replay::at_base(stack, checkpoint.by_ref(), &known).await.ok();
+        replayed = stored.filter(|stored| is_at(&stored.state, document));
+    }
+    let replayed = match replayed {
+        Some(replayed) => replayed,
+        None => match from_base(stack, tip, base, document, &known).await {
+            // The snapshot of the base may be lost. The whole journal leads to the revision, too.
+            Err(lost @ Error::Corrupt { .. }) => {
+                let beginning = &tip.floor.beginning;
+                from_base(stack, tip, beginning, document, &known)
+                    .await
+                    .map_err(|_| lost)?
+            }
+            replayed => replayed?,
+        },
+    };
+    if !is_at(&replayed.state, document) {
+        return Err(not_reached(stack, &document.revision));
+    }
+    let revision = document.revision.clone();
+    let earlier = Arc::new(EarlierRevision { revision, replayed });
+    tip.keep_earlier(&earlier);
+    Ok(earlier)
+}
+
+/// Replays the frames from a base on up to the frame that made a revision.
+async fn from_base(
+    stack: &StackContext,
+    tip: &Tip,
+    base: &Authenticated<Base>,
+    document: &Authenticated<RevisionDocument>,
+    known: &ReadSnapshots,
+) -> Result<ReplayResult> {
+    let frames = frames_until(stack, tip, base, document).await?;
+    replay::from_base(stack, base.by_ref(), frames.all(), known).await
+}
+
+/// Whether this is the state right after the update that made a revision.
+fn is_at(state: &State, document: &RevisionDocument) -> bool {
+    state.current() == Some(&document.revision) && state.update().is_none()
+}
+
+/// The frames from a base on up to the frame that made a revision.
+///
+/// # Errors
+/// `Corrupt` if the frames don't lead to the slot and the chain digest in the document.
+async fn frames_until(
+    stack: &StackContext,
+    tip: &Tip,
+    base: &Base,
+    document: &Authenticated<RevisionDocument>,
+) -> Result<Authenticated<Vec<Frame>>> {
+    let end = document.slot.next();
+    let frames = match tip.frames_from(base) {
+        Some(frames) => frames.ending_before(end).to_vec(),
+        None => {
+            let read = stored::journal_of(stack, &tip.head, base.start).await?;
+            read.frames.without_those_from(end)
+        }
+    };
+    match frames.last() {
+        Some(last) if last.slot() == document.slot && *last.chain() == document.chain => Ok(frames),
+        _ => Err(not_reached(stack, &document.revision)),
+    }
+}
+
+fn not_reached(stack: &StackContext, revision: &RevisionId) -> Error {
+    let object = format!("revision {revision} of stack {}", stack.lineage());
+    Error::corrupt(object, 0, "replaying the journal doesn't reach it")
+}
