@@ -190,7 +190,9 @@ async fn new(context: &Context, name: &StackName, sealing: &NewStack) -> Command
     let stacks = context.store.open().await?;
     // A name that this client knows is judged by what it knows.
     if stacks.get(name).await?.is_none() {
-        context.store.refuse_beside_orphan(&stacks.url(), name).await?;
+        // The URL of the settings: that of the opened store lacks its options.
+        let url = context.store.location()?.url;
+        context.store.refuse_beside_orphan(&url, name).await?;
     }
     let (policy, warnings) = sealing.policy.prepare(&context.store.keys)?;
     let stack = context
