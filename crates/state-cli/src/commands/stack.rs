@@ -116,22 +116,8 @@ async fn intact(
         let hint = refused.hint.as_deref().unwrap_or_default();
         warnings.push(format!("{}; {hint}", refused.message));
     }
-    // A damaged pointer is reported with its stack, below.
-    for name in stacks.pointer_names().await.unwrap_or_default() {
-        let has_name = |folder: &StackFolder| {
-            folder
-                .name
-                .as_ref()
-                .is_some_and(|one| one.folded() == name.folded())
-        };
-        if !folders.iter().any(has_name) {
-            warnings.push(format!(
-                "stack {}: its name leads to files that are missing: restore it from a backup with `statectl restore FROM`, or \
-                 free its name with `statectl salvage`",
-                name.short()
-            ));
-        }
-    }
+    let names = stacks.pointer_names().await.unwrap_or_default();
+    warnings.extend(names.iter().filter_map(|name| without_files(name, &folders)));
     for folder in folders {
         let name = match folder.name {
             Some(name) if !folder.orphaned => name,
@@ -167,6 +153,19 @@ async fn intact(
     }
     lines.sort_by(|one, other| one.name.cmp(&other.name));
     Ok((lines, warnings))
+}
+
+/// A warning for a name whose stack is missing; none if the stack is there. A damaged pointer is reported with its stack.
+fn without_files(name: &StackName, folders: &[StackFolder]) -> Option<String> {
+    let mut known = folders.iter().filter_map(|folder| folder.name.as_ref());
+    if known.any(|one| one.folded() == name.folded()) {
+        return None;
+    }
+    Some(format!(
+        "stack {}: its name leads to files that are missing: restore it from a backup with `statectl restore FROM`, or free its \
+         name with `statectl salvage`",
+        name.short()
+    ))
 }
 
 /// The holder of the writer lock, else the holder of the client lock.
