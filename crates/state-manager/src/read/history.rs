@@ -177,9 +177,10 @@ impl Revisions {
                     self.unread.pop();
                     self.take(documents);
                 }
-                // The page may be missing because it was merged into another one or collected after the list was made.
-                Err(_) if self.relisted < ATTEMPTS && self.is_outdated().await? => self.relisted += 1,
                 Err(error) => {
+                    if self.continues_with_new_pages().await? {
+                        continue;
+                    }
                     self.unread.pop();
                     match part {
                         Part::Index(first) | Part::Page(HistoryPageRef { first, .. }) => {
@@ -190,6 +191,23 @@ impl Revisions {
                     return Err(part.named_in(error));
                 }
             }
+        }
+    }
+
+    /// After a part couldn't be read: whether the list continues with other pages. The page may be missing because it was
+    /// merged into another one or collected after the list was made.
+    async fn continues_with_new_pages(&mut self) -> Result<bool> {
+        if self.relisted >= ATTEMPTS {
+            return Ok(false);
+        }
+        match self.is_outdated().await {
+            Ok(true) => {
+                self.relisted += 1;
+                Ok(true)
+            }
+            // A damaged head says nothing about the pages. Its error would be returned for the same part for ever.
+            Err(Error::Corrupt { .. }) => Ok(false),
+            known => known,
         }
     }
 

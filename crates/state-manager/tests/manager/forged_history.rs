@@ -396,3 +396,29 @@ async fn collection_removes_a_deleted_revision_from_its_page() {
     assert!(listed.contains(&second));
     assert!(stack.verify(true).await.unwrap().report.is_valid());
 }
+
+#[tokio::test]
+async fn list_of_revisions_ends_beside_a_damaged_page_and_head() {
+    let attacked = Attacked::new().await;
+    let view = attacked.stack().await.tip().await.unwrap();
+    for page in std::fs::read_dir(attacked.place.join("updates")).unwrap() {
+        std::fs::write(page.unwrap().path(), "damaged").unwrap();
+    }
+    std::fs::write(attacked.place.join("head.json"), "damaged").unwrap();
+    let mut revisions = view.revisions();
+    let mut damaged = 0;
+    for _ in 0..100 {
+        match revisions.next_readable().await {
+            Ok(Some(_)) => {}
+            Ok(None) => {
+                assert!(damaged > 0, "the damage is reported");
+                return;
+            }
+            Err(error) => {
+                assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
+                damaged += 1;
+            }
+        }
+    }
+    panic!("the list has no end");
+}
