@@ -71,17 +71,13 @@ fn after(proxy: &CountingProxy, server: &str, sessions: usize) -> Vec<String> {
     }
     let mut excesses: Vec<String> = READS
         .iter()
-        .filter_map(|limit| client.measure_repeatable(limit, sessions))
+        .filter_map(|limit| client.measure(limit, sessions))
         .collect();
     for limit in FIRST_CONTACT {
         client.forget_stacks();
         excesses.extend(client.measure(limit, sessions));
     }
-    excesses.extend(
-        WRITES
-            .iter()
-            .filter_map(|limit| client.measure_repeatable(limit, sessions)),
-    );
+    excesses.extend(WRITES.iter().filter_map(|limit| client.measure(limit, sessions)));
     crash(&client);
     excesses.extend(
         AFTER_CRASH

@@ -86,14 +86,6 @@ impl<'a> Client<'a> {
         self.measure_delayed(limit, sessions, DELAY)
     }
 
-    /// As [`Self::measure`], for a command that can be repeated. A pause of a client on a busy machine adds a round and never
-    /// removes one, so an excess counts only if a second measurement has it, too.
-    #[track_caller]
-    pub(super) fn measure_repeatable(&self, limit: &Limit, sessions: usize) -> Option<String> {
-        self.measure(limit, sessions)?;
-        self.measure(limit, sessions)
-    }
-
     /// As [`Self::measure`], with another delay of each request.
     #[track_caller]
     pub(super) fn measure_delayed(&self, limit: &Limit, sessions: usize, delay: Duration) -> Option<String> {
