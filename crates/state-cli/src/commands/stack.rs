@@ -189,7 +189,7 @@ async fn new(context: &Context, name: &StackName, sealing: &NewStack) -> Command
     let stacks = context.store.open().await?;
     // A name that this client knows is judged by what it knows.
     if stacks.get(name).await?.is_none() {
-        // The URL of the settings: that of the opened store lacks its options.
+        // The URL of the settings: that of the opened store has no options.
         let url = context.store.location()?.url;
         context.store.refuse_beside_orphan(&url, name).await?;
     }

@@ -32,6 +32,12 @@ fn stack_folder(sandbox: &Sandbox) -> PathBuf {
     stacks.next().unwrap().unwrap().path()
 }
 
+/// The lines of an export without its serial, which a salvage advances.
+fn without_serial(exported: &str) -> Vec<&str> {
+    let lines = exported.lines().filter(|line| !line.contains("\"serial\""));
+    lines.collect()
+}
+
 fn zero(path: &Path) {
     let length = fs::read(path).unwrap().len();
     fs::write(path, vec![0; length]).unwrap();

@@ -53,8 +53,9 @@ impl HistoryFloor {
     }
 }
 
-/// Head and journal from the beginning of the remaining history, authenticated, but not compared with
-/// what this client remembers: outside of `read`, only a survey of damage uses it, and others [`open::journal`](super::open::journal).
+/// Head and journal from the beginning of the remaining history, authenticated, but not compared with what this client
+/// remembers. Outside of `read`, only a survey of damage calls this function: all others call
+/// [`open::journal`](super::open::journal).
 pub(crate) async fn whole_journal(stack: &StackContext) -> Result<OpenedJournal> {
     let mut floor = stored::head(stack).await?.head.floor;
     // A collection may raise the floor between the two reads. The journal is then read again from the new floor.

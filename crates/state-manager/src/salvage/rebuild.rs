@@ -88,7 +88,7 @@ pub(super) async fn rebuild(
     let mut failed = None;
     // Without a snapshot or a page that the stored head needs for earlier revisions, its history begins later.
     if files.end() == Some(*end)
-        && !files.lacks_history()
+        && !files.misses_history()
         && let Some(frames) = unchanged(template, &chain)
     {
         match adopt_stored(client, files, template, frames).await {
@@ -265,7 +265,7 @@ async fn adopt(
     head: Head,
     before: Tail,
     frames: Vec<Frame>,
-    objects: IntactObjects,
+    mut objects: IntactObjects,
 ) -> Result<RebuiltStack> {
     let backend = RebuiltBackend::new(&head, before, &frames, objects.clone()).await?;
     let stack = Stack::of(
@@ -274,7 +274,6 @@ async fn adopt(
             .stack(head.name.clone(), head.lineage),
     );
     let view = stack.tip().await?.rebuilt();
-    let mut objects = objects;
     objects.retain(|name| !is_later(name, view.state.serial()));
     Ok(RebuiltStack {
         head,

@@ -172,7 +172,7 @@ impl StackFiles {
     }
 
     /// Whether a snapshot or a page of the history is damaged or missing.
-    pub(super) fn lacks_history(&self) -> bool {
+    pub(super) fn misses_history(&self) -> bool {
         let folders = [ObjectKind::Snapshot, ObjectKind::Update].map(|kind| kind.path(self.lineage));
         let mut damaged = self.damage.iter().map(|damage| &damage.object);
         damaged.any(|object| folders.iter().any(|folder| object.starts_with(folder)))

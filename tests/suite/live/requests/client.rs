@@ -10,7 +10,7 @@ use std::time::Duration;
 
 /// Delay of each request. It must be longer than the pauses of a client between requests that it sends concurrently, also
 /// on a machine that is busy with other tests.
-pub(super) const DELAY: Duration = Duration::from_millis(400);
+pub(super) const DELAY: Duration = Duration::from_millis(800);
 
 /// A client with identity, known stacks and a program in its home folder.
 pub(super) struct Client<'a> {

@@ -1,6 +1,6 @@
 //! Damage of a stack whose data key was replaced: the revisions before the replacement survive it.
 
-use super::{files_below, stack_folder};
+use super::{files_below, stack_folder, without_serial};
 use crate::sandbox::{CommandOutput, Sandbox, as_user, fixture};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -88,11 +88,6 @@ impl Rekeyed {
         let idle = self.run(&["salvage", "--yes"]).exits(0);
         assert!(idle.stdout.contains("nothing is damaged"), "{idle:?}");
     }
-}
-
-fn without_serial(exported: &str) -> String {
-    let lines = exported.lines().filter(|line| !line.contains("\"serial\""));
-    lines.collect::<Vec<_>>().join("\n")
 }
 
 fn remove(path: &Path) {

@@ -1,7 +1,7 @@
 //! Damage that leaves each file readable, or leaves nothing of what is lost: an earlier head, exchanged files, revisions and
 //! stacks of which nothing is left, a lost memory.
 
-use super::{files_below, stack_folder};
+use super::{files_below, stack_folder, without_serial};
 use crate::sandbox::Sandbox;
 use std::fs;
 
@@ -15,9 +15,12 @@ fn shop() -> Sandbox {
     sandbox
 }
 
-fn without_serial(exported: &str) -> Vec<&str> {
-    let lines = exported.lines().filter(|line| !line.contains("\"serial\""));
-    lines.collect()
+/// Salvages the only stack, which then exports this, but for the serial, and is intact.
+fn salvages_to(sandbox: &Sandbox, expected: &str) {
+    sandbox.run(&["salvage", "--yes"]).exits(0);
+    let exported = sandbox.run(&["export"]).exits(0).stdout;
+    assert_eq!(without_serial(&exported), without_serial(expected));
+    sandbox.run(&["verify", "--deep"]).exits(0);
 }
 
 #[test]
@@ -39,11 +42,8 @@ fn earlier_head_is_damage_and_is_rebuilt() {
         );
         assert!(!said.contains("nothing is damaged"), "{refused:?}");
     }
-    sandbox.run(&["salvage", "--yes"]).exits(0);
-    let salvaged = sandbox.run(&["export"]).exits(0).stdout;
-    assert_eq!(without_serial(&salvaged), without_serial(&current));
+    salvages_to(&sandbox, &current);
     assert_eq!(sandbox.history().len(), 5);
-    sandbox.run(&["verify", "--deep"]).exits(0);
 }
 
 #[test]
@@ -115,12 +115,7 @@ fn exchanged_segments_are_damage_and_are_rebuilt() {
     let dry = sandbox.run(&["salvage", "--dry-run"]).exits(14);
     assert!(dry.stdout.contains("damaged:"), "{dry:?}");
     sandbox.run(&["doctor"]).exits(14);
-    sandbox.run(&["salvage", "--yes"]).exits(0);
-    assert_eq!(
-        without_serial(&sandbox.run(&["export"]).exits(0).stdout),
-        without_serial(&current)
-    );
-    sandbox.run(&["verify", "--deep"]).exits(0);
+    salvages_to(&sandbox, &current);
 }
 
 #[test]
@@ -158,12 +153,7 @@ fn lost_head_is_rebuilt_after_a_collection() {
     sandbox.run(&gc).exits(0);
     let current = sandbox.run(&["export"]).exits(0).stdout;
     fs::remove_file(stack_folder(&sandbox).join("head.json")).unwrap();
-    sandbox.run(&["salvage", "--yes"]).exits(0);
-    assert_eq!(
-        without_serial(&sandbox.run(&["export"]).exits(0).stdout),
-        without_serial(&current)
-    );
-    sandbox.run(&["verify", "--deep"]).exits(0);
+    salvages_to(&sandbox, &current);
 }
 
 #[test]
