@@ -82,9 +82,8 @@ fn lock(counts: &Mutex<Counts>) -> MutexGuard<'_, Counts> {
 
 /// Forwards the requests of one connection and their answers.
 fn relay(client: TcpStream, server: &str, counts: &Mutex<Counts>) -> Option<()> {
-    let upstream = TcpStream::connect(server).ok()?;
-    let (mut to_client, mut to_server) = (client.try_clone().ok()?, upstream.try_clone().ok()?);
-    let (mut client, mut upstream) = (BufReader::new(client), BufReader::new(upstream));
+    let mut to_client = client.try_clone().ok()?;
+    let mut client = BufReader::new(client);
     loop {
         let request = Message::read(&mut client, None)?;
         let first_line = request.first_line();
@@ -92,9 +91,12 @@ fn relay(client: TcpStream, server: &str, counts: &Mutex<Counts>) -> Option<()> 
             thread::sleep(delay);
             round
         });
-        to_server.write_all(&request.bytes).ok()?;
+        // A server closes a connection that is idle for some seconds. The client wouldn't see that of a connection that the
+        // proxy keeps, and would send its next request in vain.
+        let mut upstream = TcpStream::connect(server).ok()?;
+        upstream.write_all(&request.bytes).ok()?;
         let method = first_line.split(' ').next().unwrap_or_default();
-        let answer = Message::read(&mut upstream, Some(method))?;
+        let answer = Message::read(&mut BufReader::new(upstream), Some(method))?;
         if let Some(round) = round {
             let mut counts = lock(counts);
             counts.answered = counts.answered.max(round);
