@@ -273,13 +273,3 @@ fn append(journal: &Dir, name: &str, at: u64, bytes: &[u8]) -> io::Result<()> {
         .meter()
         .run(Call::Write(bytes.len()), &journal.object(name), write)
 }
-
-/// Removes the compactions that the head before named, and this head doesn't. An error is ignored: a collection removes what
-/// is left.
-pub(crate) fn remove_replaced(journal: &Dir, before: &Head, now: &Head) {
-    for old in &before.compactions {
-        if now.compactions.iter().all(|kept| kept.start != old.start) {
-            drop(journal.remove(&CompactionName { start: old.start }.to_string()));
-        }
-    }
-}

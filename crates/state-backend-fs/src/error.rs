@@ -141,8 +141,9 @@ fn owner_of(path: &Path) -> Option<String> {
 
 /// Returns the error for a file of an unexpected type, such as a symbolic link in place of a folder.
 pub(crate) fn unexpected_type(object: &str, what: &str) -> Error {
-    Error::invalid(
+    Error::corrupt(
         object,
+        0,
         format!("it is {what}; below the root of a store only regular files and folders are used"),
     )
 }

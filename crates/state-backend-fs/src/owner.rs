@@ -1,12 +1,13 @@
 //! The operations of the owner of a stack, each of which runs on the calling thread.
 
 use crate::collection::{ItemFolder, locate};
-use crate::compaction::{Compactor, remove_replaced};
+use crate::compaction::Compactor;
 use crate::dir::Dir;
 use crate::error::WriteError;
 use crate::journal_end::{JournalEnd, SharedEnd};
-use crate::layout::{MAX_OBJECT, MAX_SEGMENT, lock_file};
+use crate::layout::{CompactionName, MAX_OBJECT, MAX_SEGMENT, lock_file};
 use crate::lock::LockFile;
+use crate::reader::segments_hold;
 use crate::stack::{HeadVersion, Stack};
 use crate::takeover::{Takeover, open_segment};
 use state_core::backend::{Holder, ObjectName, StoredItemName, Tail, next_epoch};
@@ -366,4 +367,15 @@ impl Owner {
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Removes the compactions that the head before named, and this head doesn't. One that holds frames of a damaged segment stays:
+/// earlier revisions need these frames, and a salvage finds them there. An error is ignored: a collection removes what is left.
+fn remove_replaced(journal: &Dir, before: &Head, now: &Head) {
+    for old in &before.compactions {
+        let is_replaced = now.compactions.iter().all(|kept| kept.start != old.start);
+        if is_replaced && segments_hold(journal, before, old) {
+            drop(journal.remove(&CompactionName { start: old.start }.to_string()));
+        }
+    }
 }

@@ -13,7 +13,8 @@ use crate::torn::MIN_ZERO_RUN;
 use crate::walk::{WalkResult, WalkStart, last_segment, walk};
 use bytes::Bytes;
 use state_core::backend::{Holder, JournalView, Tail};
-use state_core::head::Watermark;
+use state_core::digest::Digester;
+use state_core::head::{Compaction, Watermark};
 use state_core::journal::FrameKind;
 use state_core::{Epoch, Error, Head, Result, Slot};
 use std::time::Duration;
@@ -152,6 +153,21 @@ pub(crate) fn read_to_end(journal: &Dir, head: &Head, newest: Epoch) -> Result<W
     }
     read.sync(&walked, &files)?;
     Ok(with_compacted(compacted, walked))
+}
+
+/// Whether the segments hold all frames of a compaction that the head names. If not, the compaction is their only copy.
+pub(crate) fn segments_hold(journal: &Dir, head: &Head, compaction: &Compaction) -> bool {
+    let read = JournalFolder::list(journal, head, head.epoch, None, None);
+    let Ok((walked, _)) = read.and_then(|read| read.settled()) else {
+        return false;
+    };
+    let mut digester = Digester::default();
+    for frame in &walked.frames {
+        if frame.slot() < compaction.end {
+            digester.add(frame.bytes());
+        }
+    }
+    digester.finish() == compaction.digest
 }
 
 /// Writes the last frame again, with the same bytes. If the owner's sync failed, the system may have dropped the frame, and a

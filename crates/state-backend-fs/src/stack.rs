@@ -150,6 +150,19 @@ impl Stack {
         Err(Error::corrupt(object, 0, "it belongs to another stack"))
     }
 
+    /// Whether this folder is still the one under the path of the stack. A salvage or a restore moves the folder away, together
+    /// with its lock files.
+    pub(crate) fn is_in_place(&self) -> Result<bool> {
+        let stacks = self.root.child_if_any(STACKS)?;
+        let named = match stacks {
+            Some(stacks) => stacks.child_if_any(&self.lineage.to_string())?,
+            None => None,
+        };
+        let Some(named) = named else { return Ok(false) };
+        let id = |dir: &Dir| Ok::<_, Error>(dir.status(HEAD)?.map(|status| status.id));
+        Ok(id(&named)? == id(&self.dir)?)
+    }
+
     /// Takes the lock under which the head is replaced.
     pub(crate) fn lock_head(&self, holder: &Holder) -> Result<LockFile> {
         LockFile::wait(&self.dir, HEAD_LOCK, holder, self.lock_timeout)

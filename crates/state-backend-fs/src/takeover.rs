@@ -91,6 +91,11 @@ fn attempt(stack: &Stack, request: &Acquire) -> Result<Option<Takeover>> {
     // `head.lock` is held until the new segment exists. A reader that sees the new epoch without its segment waits
     // for this lock, and a second takeover can't read the segments in between.
     let head_lock = stack.lock_head(&request.holder)?;
+    // A salvage holds this lock while it exchanges the folder. What is written to the former folder afterwards would be lost.
+    if !stack.is_in_place()? {
+        let reason = "its folder was moved by a salvage or a restore; try again";
+        return Err(Error::conflict(stack.dir.path(), reason));
+    }
     // Compare all bytes, since any change of the head after the checks above could invalidate them.
     if stack.head_after(&seen)?.bytes != seen.bytes {
         return Ok(None);

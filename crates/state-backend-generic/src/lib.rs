@@ -59,7 +59,7 @@ pub mod protocol {
 
     /// Functions that read and write single objects of a damaged store.
     pub mod repair {
-        pub use crate::repair::{create, delete, entries, list, lock, lock_damage, read, replace};
+        pub use crate::repair::{create, delete, entries, list, lock, lock_damage, read, renew, replace};
     }
 
     /// Functions that list, read and swap name pointers.

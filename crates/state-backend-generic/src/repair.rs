@@ -9,6 +9,7 @@ use crate::store::Value;
 use bytes::Bytes;
 use state_core::backend::{Acquire, RepairLock, next_epoch};
 use state_core::{Enveloped, Epoch, Error, Result};
+use std::time::Duration;
 
 /// The limit on the attempts to take a lock while other processes change its document.
 const ATTEMPTS: usize = 64;
@@ -133,28 +134,56 @@ pub async fn lock(stack: &Stack, request: &Acquire, least: Epoch) -> Result<Repa
             renewals: 0,
             released: false,
         };
-        let bytes: Bytes = held.encode().into();
+        let lock = lock_of(key.clone(), held);
         let is_ours = match found {
-            None => matches!(stack.store.create(&key, &bytes).await?, CreateOutcome::Ours(_)),
+            None => matches!(
+                stack.store.create(&key, &lock.held).await?,
+                CreateOutcome::Ours(_)
+            ),
             Some(found) => matches!(
-                stack.store.swap(&key, &bytes, &found).await?,
+                stack.store.swap(&key, &lock.held, &found).await?,
                 SwapOutcome::Ours(_)
             ),
         };
         if is_ours {
-            let released = Lease {
-                released: true,
-                ..held
-            };
-            return Ok(RepairLock {
-                key,
-                held: bytes,
-                released: released.encode().into(),
-            });
+            return Ok(lock);
         }
     }
     Err(Error::conflict(
         stack.shown(),
         "other processes keep taking its lock; try again",
     ))
+}
+
+/// Renews the lease of a repair, also if it has expired and no other process took it.
+///
+/// # Errors
+/// `Conflict` when another process took the lease.
+pub async fn renew(stack: &Stack, lock: &RepairLock) -> Result<RepairLock> {
+    let lease = Lease::decode(&lock.key, &lock.held)?;
+    let renewed = lock_of(
+        lock.key.clone(),
+        Lease {
+            renewals: lease.renewals.saturating_add(1),
+            ..lease
+        },
+    );
+    replace(&stack.store, &lock.key, &lock.held, &renewed.held).await?;
+    Ok(renewed)
+}
+
+/// The lock that a lease is, while it is held and after its release.
+fn lock_of(key: String, lease: Lease) -> RepairLock {
+    let held = lease.encode().into();
+    let lasts = Duration::from_millis(lease.milliseconds);
+    let released = Lease {
+        released: true,
+        ..lease
+    };
+    RepairLock {
+        key,
+        held,
+        released: released.encode().into(),
+        lasts,
+    }
 }

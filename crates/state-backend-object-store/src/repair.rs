@@ -47,4 +47,8 @@ impl RepairableStore for ObjectBackend {
     async fn lock_for_repair(&self, lineage: Lineage, request: &Acquire, least: Epoch) -> Result<RepairLock> {
         repair::lock(&self.repaired_stack(lineage).await?, request, least).await
     }
+
+    async fn renew_repair_lock(&self, lineage: Lineage, lock: &RepairLock) -> Result<RepairLock> {
+        repair::renew(&self.repaired_stack(lineage).await?, lock).await
+    }
 }

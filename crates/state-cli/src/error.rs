@@ -176,6 +176,7 @@ impl From<Error> for CliError {
             Error::Collected { .. } => Some(COLLECTED.to_owned()),
             Error::NoContainer { object } => Some(create_container(object)),
             Error::Denied { .. } if contains(CLOCK_SKEW) => Some(CLOCK_SKEW_HINT.to_owned()),
+            Error::NotApplied { .. } if contains(NOT_REMEMBERED) => Some(NOT_REMEMBERED_HINT.to_owned()),
             Error::Distrusted { .. } if contains(SPOOLED) => Some(SPOOLED_HINT.to_owned()),
             Error::Distrusted { .. } | Error::Sealed { .. } if contains(FORGED) => {
                 Some(FORGED_HINT.to_owned())
@@ -392,6 +393,11 @@ const UNOPENED_EXPECTED: &[&str] = &["is expected, and no available identity ope
 /// Hint for an expected key that this client can't open.
 const UNOPENED_EXPECTED_HINT: &str = "pass an identity of a recipient with `--identity FILE` or STATECTL_IDENTITY, or let a recipient run \
                                       `statectl recipients add RECIPIENT` for this client; `statectl identity` prints its recipient";
+
+/// Text of errors about a memory of known stacks that can't be written.
+const NOT_REMEMBERED: &[&str] = &["this client could not remember the stack"];
+const NOT_REMEMBERED_HINT: &str = "make the file that the warning names writable: free space on its disk, or move away what is in its \
+                                   place; then run `statectl trust --accept`";
 
 /// Text of errors about a stack that differs from `--expect-key` or `--expect-revision`.
 const UNEXPECTED: &[&str] = &["is expected"];

@@ -17,6 +17,7 @@ use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use zeroize::Zeroizing;
@@ -103,18 +104,21 @@ pub(crate) struct Keys {
     entropy: Arc<dyn Entropy>,
     /// The loaded keys; none without an identity.
     found: Mutex<Option<Arc<AgeKeys>>>,
+    /// Whether the user was warned of their own identity file, which can't be read.
+    warned: AtomicBool,
 }
 
 impl Keys {
     /// Loads the identities.
     ///
     /// # Errors
-    /// [`ExitCode::Undecipherable`] for a file that can't be read or contains no identity.
+    /// [`ExitCode::Undecipherable`] for a named file that can't be read or contains no identity.
     pub(crate) fn find(settings: Arc<Settings>, entropy: Arc<dyn Entropy>) -> Result<Self, CliError> {
         let keys = Self {
             settings,
             entropy,
             found: Mutex::default(),
+            warned: AtomicBool::new(false),
         };
         keys.load()?;
         Ok(keys)
@@ -160,6 +164,11 @@ impl Keys {
             Err(error) if error.kind() == ErrorKind::AlreadyExists && self.get().is_some() => {
                 return Ok(None);
             }
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+                let message =
+                    "it exists and can't be used as an identity: move it away, or restore it from a backup";
+                return Err(CliError::undecipherable(file.display().to_string(), message));
+            }
             created => created.map_err(failed)?,
         }
         Ok(Some(NewIdentity {
@@ -175,11 +184,26 @@ impl Keys {
     pub(crate) fn identities(&self) -> Result<Identities, CliError> {
         let named = &self.settings.identity;
         let mut identities = Identities::default();
-        let own = own_file().filter(|path| named.is_empty() && path.is_file());
-        for path in named.iter().chain(&own) {
-            identities.extend(read(path)?);
+        for path in named {
+            identities.extend(read(path)?.map_err(|error| refused(&path.display().to_string(), &error))?);
+        }
+        if let Some(own) = own_file().filter(|path| named.is_empty() && path.is_file()) {
+            match read(&own)? {
+                Ok(found) => identities.extend(found),
+                // Stacks that aren't encrypted need no identity, and those that are can't be changed without one.
+                Err(error) => self.warn(&error),
+            }
         }
         Ok(identities)
+    }
+
+    /// Warns once of the user's own identity file.
+    fn warn(&self, error: &state_encrypt::Error) {
+        if !self.warned.swap(true, Ordering::Relaxed) {
+            line_to_stderr(&format!(
+                "warning: {error}: continuing without your identity; restore the file from a backup, or move it away"
+            ));
+        }
     }
 
     fn load(&self) -> Result<(), CliError> {
@@ -251,7 +275,11 @@ fn own_file() -> Option<PathBuf> {
     user_folder().map(|folder| folder.join(USER_FILE))
 }
 
-fn read(path: &Path) -> Result<Identities, CliError> {
+/// The identities in a file, or why its content isn't an identity.
+///
+/// # Errors
+/// If the file can't be read, or other users can access it.
+fn read(path: &Path) -> Result<Result<Identities, state_encrypt::Error>, CliError> {
     if contains_identity(&path.to_string_lossy()) {
         let message =
             "this is an identity, and the path of a file with one is expected; it isn't repeated here";
@@ -281,7 +309,7 @@ fn read(path: &Path) -> Result<Identities, CliError> {
     }
     let text = input::limited_text(file, input::MAX_SMALL).map(Zeroizing::new);
     let text = text.map_err(unreadable)?;
-    Identities::parse(&name, &text).map_err(|error| refused(&name, &error))
+    Ok(Identities::parse(&name, &text))
 }
 
 fn refused(object: &str, error: &state_encrypt::Error) -> CliError {

@@ -1,5 +1,6 @@
 //! Opens the store and the stack that the settings name.
 
+pub(crate) mod beside_damage;
 mod completion_memory;
 mod damaged;
 mod named;

@@ -5,7 +5,8 @@ use crate::error::CliError;
 use crate::identities::NewStack;
 use crate::settings;
 use crate::store::{self, several};
-use state_core::StackName;
+use state_core::head::SealingPolicy;
+use state_core::{ErrorKind, StackName};
 use state_manager::{Lookup, Stack, Stacks};
 
 /// Name of the stack that is created if the store has none and the user names none.
@@ -69,7 +70,7 @@ impl Target {
                 warnings.extend(advice);
                 // `prepare` may have created the first identity, which the store doesn't have yet.
                 stacks = context.store.with_keys(stacks);
-                (stacks.new_stack_with(&name, policy).await?, true)
+                created_or_found(&stacks, &name, policy).await?
             }
         };
         context.store.log_use(&format!("stack {name}"));
@@ -93,5 +94,20 @@ impl Target {
             // The error of the command is more important, and an empty stack does no harm.
         }
         error
+    }
+}
+
+/// Creates a stack, or finds the one that another process created meanwhile. Returns whether this process created it.
+async fn created_or_found(
+    stacks: &Stacks,
+    name: &StackName,
+    policy: SealingPolicy,
+) -> Result<(Stack, bool), CliError> {
+    match stacks.new_stack_with(name, policy).await {
+        Err(error) if error.kind() == ErrorKind::Conflict => match stacks.find_to_lock(Some(name)).await? {
+            Lookup::Found(stack) => Ok((stack, false)),
+            _ => Err(error.into()),
+        },
+        created => Ok((created?, true)),
     }
 }

@@ -19,9 +19,9 @@
 //! | `intact_objects`, `rebuilt_backend` | reads intact objects one at a time, also for a rebuilt stack |
 //! | `head_template` | name, policy and keys for a rebuilt head |
 //! | `rebuild` | a stack from intact parts |
-//! | `survey` | damage, surviving revisions and orphaned stacks of a store |
+//! | `survey`, `stack_folders` | damage, surviving revisions and orphaned stacks of a store |
 //! | `exchange`, `attachment` | put a stack in the place of another one, and let its name lead to it |
-//! | `repair`, `marking` | puts rebuilt parts in place, with a revision that records the salvage |
+//! | `repair`, `report`, `marking` | puts rebuilt parts in place, with a revision that records the salvage |
 //! | `store_repair`, `file_repair`, `object_repair` | moves damaged parts aside, and replaces stacks, in both kinds of stores |
 //! | `backup` | reads and verifies stacks of a backup |
 //! | `comparison`, `restore` | compare a backup with the store, and restore it |
@@ -47,9 +47,11 @@ mod object_repair;
 mod rebuild;
 mod rebuilt_backend;
 mod repair;
+mod report;
 mod restore;
 mod slot_objects;
 mod stack_files;
+mod stack_folders;
 mod store_files;
 mod store_objects;
 mod store_repair;
@@ -57,9 +59,10 @@ mod survey;
 
 pub use comparison::RestoreMethod;
 pub use damage::Damage;
-pub use repair::{SalvageReport, SalvagedStack};
+pub use report::{SalvageReport, SalvagedStack};
 pub use restore::{RestorePlan, RestoredStack, StackRestore};
-pub use survey::{StackFolder, StackSurvey, StoreSurvey};
+pub use stack_folders::StackFolder;
+pub use survey::{StackSurvey, StoreSurvey};
 
 use crate::environment::Environment;
 use crate::intent::UpdateRequest;
@@ -223,7 +226,7 @@ impl Salvage {
     /// # Errors
     /// `Unavailable` if files can't be read.
     pub async fn stacks(&self) -> Result<Vec<StackFolder>> {
-        Box::pin(survey::folders(&self.client, &self.store)).await
+        Box::pin(stack_folders::folders(&self.client, &self.store)).await
     }
 
     /// The state at a revision of a damaged stack, from what is intact: from the stack's folder, else from the files that
@@ -336,8 +339,8 @@ impl Salvage {
     /// `damaged` of the store. Running it again continues an interrupted salvage.
     ///
     /// # Errors
-    /// `Locked` if a writer holds the lock of a damaged stack; any error of the store. A stack that can't be rebuilt
-    /// isn't changed: the report says what a person must supply.
+    /// Any error of the store, if nothing was changed before it. A stack that can't be rebuilt, or whose lock a writer holds,
+    /// isn't changed: the report says why, and what a person must supply.
     pub async fn salvage(&self, only: Option<Lineage>) -> Result<SalvageReport> {
         Box::pin(repair::salvage(self, only)).await
     }

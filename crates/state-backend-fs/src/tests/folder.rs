@@ -149,7 +149,7 @@ async fn only_the_root_may_be_a_symbolic_link() {
             .acquire(place.lineage, &super::fixture::request("me", None))
             .await
             .unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::Invalid, "{below}: {error}");
+        assert_eq!(error.kind(), ErrorKind::Corrupt, "{below}: {error}");
         assert!(error.object().ends_with(below), "{error}");
         assert!(error.to_string().contains("symbolic link"), "{error}");
         fs::remove_file(&path).unwrap();
@@ -180,7 +180,7 @@ async fn pipe_in_place_of_a_file_is_an_error() {
     )
     .unwrap();
     let error = place.store.read_head(place.lineage).await.unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");
+    assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
 }
 
 #[tokio::test]

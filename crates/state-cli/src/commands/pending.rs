@@ -178,8 +178,13 @@ async fn resolve(context: &Context, args: &Resolve) -> CommandResult {
         let still_pending = session.state().pending().count();
         Ok((PendingView::new(&operation), revision, still_pending))
     };
-    let (done, warnings) = context.store.locked(&stack, "pending resolve", work).await?;
+    let (done, mut warnings) = context.store.locked(&stack, "pending resolve", work).await?;
     let (operation, revision, still_pending) = done;
+    if args.answer.not_done
+        && let Ok(id) = operation.id.parse()
+    {
+        warnings.extend(spool::contradiction(&stack, id));
+    }
     let resolved = ResolveReport {
         stack: stack.name().to_string(),
         revision: Some(revision),

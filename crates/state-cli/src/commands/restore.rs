@@ -325,7 +325,9 @@ fn print_method(page: &mut Page, stack: &StackRestore, name: &str) {
 }
 
 fn print_later(page: &mut Page, stack: &StackRestore, now: &Timestamp) {
-    if stack.later().is_empty() {
+    // Neither of these methods changes the history.
+    let is_unchanged = matches!(stack.method(), RestoreMethod::None | RestoreMethod::Accept);
+    if is_unchanged || stack.later().is_empty() {
         return;
     }
     let later = count(stack.later().len(), "later revision", "later revisions");

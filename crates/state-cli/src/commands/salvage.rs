@@ -109,6 +109,13 @@ fn chosen(context: &Context, args: &Args, survey: &StoreSurvey) -> Result<Option
         );
         return Err(error.with_hint("give it another name with `statectl stack rename`"));
     }
+    let is_bound = |stack: &&StackSurvey| Some(stack.lineage) == args.attach && !stack.orphaned;
+    if let (Some(bound), Some(_)) = (survey.stacks.iter().find(is_bound), &args.name) {
+        let error = CliError::conflict(named(bound.name.as_ref(), bound.lineage), "its name leads to it");
+        return Err(error.with_hint(
+            "salvage it without `--name`, then give it another name with `statectl stack rename`",
+        ));
+    }
     if let Some(lineage) = args.attach {
         return match found(&|stack| stack.lineage == lineage) {
             Some(lineage) => Ok(Some(lineage)),
@@ -222,6 +229,11 @@ fn print_report(page: &mut Page, report: &SalvageReport) {
     for path in &report.moved {
         page.line(format_args!("moved aside: {path}"));
     }
+    for lineage in &report.finished {
+        page.line(format_args!(
+            "stack {lineage}: put in its place, where an interrupted salvage or restore had left none"
+        ));
+    }
     for stack in &report.stacks {
         print_salvaged(page, stack);
     }
@@ -233,9 +245,15 @@ fn print_report(page: &mut Page, report: &SalvageReport) {
 fn print_salvaged(page: &mut Page, stack: &SalvagedStack) {
     let name = named(stack.name.as_ref(), stack.lineage);
     if let Some(obstacle) = &stack.obstacle {
-        page.styled(Style::Bad, &format!("{name}: not salvaged: {obstacle}"));
+        let what = match stack.rebuilt {
+            true => "rebuilt, but the salvage isn't complete",
+            false => "not salvaged",
+        };
+        page.styled(Style::Bad, &format!("{name}: {what}: {obstacle}"));
         page.space("\n");
-        return;
+        if !stack.rebuilt {
+            return;
+        }
     }
     match (&stack.restored, stack.rebuilt) {
         (Some(restored), _) => page.line(format_args!("{name}: rebuilt up to revision {restored}")),

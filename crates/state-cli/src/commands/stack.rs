@@ -7,10 +7,11 @@ use crate::identities::NewStack;
 use crate::marks::{count, stack_marks};
 use crate::render::time::age;
 use crate::reserve::with_reserve;
+use crate::store::beside_damage::described;
 use serde::Serialize;
 use state_core::backend::Holder;
 use state_core::{Error, ErrorKind, Lineage, StackName};
-use state_manager::{Removal, StackFolder, StackSummary, Stacks};
+use state_manager::{Removal, StackSummary, Stacks};
 
 /// All subcommands of `statectl stack`.
 #[derive(Debug, clap::Subcommand)]
@@ -58,14 +59,9 @@ pub(crate) async fn run(context: &Context, command: &Command) -> CommandResult {
 
 async fn list(context: &Context) -> CommandResult {
     let stacks = context.store.open().await?;
-    let mut code = ExitCode::Integrity;
-    let (lines, warnings) = match stacks.list().await {
-        // A name that leads to no known stack any more is refused as distrusted.
-        Err(error) if matches!(error.kind(), ErrorKind::Corrupt | ErrorKind::Distrusted) => {
-            code = error.kind().into();
-            intact(context, &stacks, error).await?
-        }
-        listed => (listed?, Vec::new()),
+    let (lines, warnings, code) = match stacks.list().await {
+        Ok(lines) => (lines, Vec::new(), ExitCode::Done),
+        Err(error) => intact(context, &stacks, error).await?,
     };
     let is_damaged = !warnings.is_empty();
     let now = context.now();
@@ -93,10 +89,10 @@ async fn list(context: &Context) -> CommandResult {
         page.table(header, rows);
     })?;
     // An incomplete list must not look like a complete one.
-    Ok(report.with_code_if(is_damaged, code))
+    Ok(report.with_code(code))
 }
 
-/// The stacks that can be read beside damaged ones, and a warning for each of the others.
+/// The stacks that can be read beside damaged ones, a warning for each of the others, and the exit code.
 ///
 /// # Errors
 /// The error that `list` returned, if the store gives no access to its files or objects.
@@ -104,68 +100,21 @@ async fn intact(
     context: &Context,
     stacks: &Stacks,
     refused: Error,
-) -> Result<(Vec<StackSummary>, Vec<String>), CliError> {
-    let is_distrusted = refused.kind() == ErrorKind::Distrusted;
-    let refused = CliError::from(refused);
-    let Some(files) = context.store.files()? else {
-        return Err(refused);
-    };
-    let (mut lines, mut warnings) = (Vec::new(), Vec::new());
-    let folders = files.stacks().await?;
-    if is_distrusted {
-        let hint = refused.hint.as_deref().unwrap_or_default();
-        warnings.push(format!("{}; {hint}", refused.message));
-    }
-    let names = stacks.pointer_names().await.unwrap_or_default();
-    warnings.extend(names.iter().filter_map(|name| without_files(name, &folders)));
-    for folder in folders {
-        let name = match folder.name {
-            Some(name) if !folder.orphaned => name,
-            name => {
-                let known = name.map(|name| format!(" {}", name.short())).unwrap_or_default();
-                warnings.push(format!(
-                    "no name leads to stack{known} (lineage {}): run `statectl salvage`",
-                    folder.lineage
-                ));
-                continue;
-            }
-        };
+) -> Result<(Vec<StackSummary>, Vec<String>, ExitCode), CliError> {
+    let url = context.store.location()?.url;
+    let mut found = context.store.beside_damage(&url, stacks, refused).await?;
+    let mut lines = Vec::new();
+    for name in std::mem::take(&mut found.names) {
         match stacks.summary(&name).await {
             Ok(line) => lines.extend(line),
-            // Distrust isn't damage: `salvage` is no way out.
-            Err(error) if error.kind() == ErrorKind::Distrusted => {
-                let error = CliError::from(error);
-                if error.message != refused.message {
-                    warnings.push(format!("{}; {}", error.message, error.hint.unwrap_or_default()));
-                }
-            }
-            Err(error) => {
-                let message = CliError::from(error).message;
-                warnings.push(format!(
-                    "stack {} can't be read: {message}: run `statectl salvage`",
-                    name.short()
-                ));
-            }
+            Err(error) => found.warn_of(&name, error),
         }
     }
-    if warnings.is_empty() {
-        return Err(refused);
+    if found.warnings.is_empty() {
+        // The damage is in no stack, for example a folder in the place of a name.
+        found.warnings.push(described(&found.refused));
     }
-    lines.sort_by(|one, other| one.name.cmp(&other.name));
-    Ok((lines, warnings))
-}
-
-/// A warning for a name whose stack is missing; none if the stack is there. A damaged pointer is reported with its stack.
-fn without_files(name: &StackName, folders: &[StackFolder]) -> Option<String> {
-    let mut known = folders.iter().filter_map(|folder| folder.name.as_ref());
-    if known.any(|one| one.folded() == name.folded()) {
-        return None;
-    }
-    Some(format!(
-        "stack {}: its name leads to files that are missing: restore it from a backup with `statectl restore FROM`, or free its \
-         name with `statectl salvage`",
-        name.short()
-    ))
+    Ok((lines, found.warnings, found.refused.code))
 }
 
 /// The holder of the writer lock, else the holder of the client lock.

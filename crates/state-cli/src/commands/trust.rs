@@ -5,7 +5,7 @@ mod commands;
 mod memory;
 mod path;
 
-use self::memory::{pin, require_named, require_remembered};
+use self::memory::{pin, require_named};
 use crate::context::{CommandResult, Context};
 use crate::error::CliError;
 use crate::exit::ExitCode;
@@ -14,9 +14,7 @@ use crate::settings;
 use crate::store::{self, StoreLocation};
 use serde::Serialize;
 use state_core::{KeyId, Lineage, Serial, StackName};
-use state_manager::{
-    Authenticity, Expectations, FileKnownStacks, KnownStacks, PresentStack, StackPin, Stacks,
-};
+use state_manager::{Expectations, FileKnownStacks, KnownStacks, PresentStack, StackPin, Stacks};
 use std::path::PathBuf;
 
 /// Show, accept or pin the trusted state of a stack
@@ -139,7 +137,7 @@ pub(crate) async fn run(context: &Context, args: &Args) -> CommandResult {
         None => inspect(&stacks, &*known_stacks, &name, lineage).await?,
     };
     if args.accept {
-        trusted = accept(context, &stacks, &*known_stacks, &name, trusted).await?;
+        trusted = accept(context, &stacks, &name, trusted).await?;
     }
     // A rollback was reported when the stack was opened.
     let warnings = trusted.refused.clone().into_iter().collect();
@@ -150,7 +148,6 @@ pub(crate) async fn run(context: &Context, args: &Args) -> CommandResult {
 async fn accept(
     context: &Context,
     stacks: &Stacks,
-    known_stacks: &dyn KnownStacks,
     name: &StackName,
     mut trusted: TrustReport,
 ) -> Result<TrustReport, CliError> {
@@ -172,12 +169,7 @@ async fn accept(
     context
         .prompt
         .confirm(&object, &format!("Accept {object} as it is now?"))?;
-    let accepted = stacks.trust(name, Some(&present)).await?;
-    // A client that never opened the key of a sealed stack remembers nothing of the stack.
-    let was_sealed = trusted.seen.as_ref().is_some_and(|seen| seen.key.is_some());
-    if accepted.authenticity != Authenticity::Unchecked || was_sealed {
-        require_remembered(known_stacks, name, lineage, accepted.head.key_id).await?;
-    }
+    stacks.trust(name, Some(&present)).await?;
     // The report describes what was accepted. Another read of the store could return another stack.
     Ok(TrustReport {
         accepted: true,

@@ -53,7 +53,12 @@ pub(crate) async fn run(context: &Context, args: &Args) -> CommandResult {
         return report(context, verified?);
     }
     let survey = match context.store.files()? {
-        Some(files) => files.survey().await.ok().filter(|survey| !survey.is_intact()),
+        Some(files) => match files.survey().await {
+            Ok(survey) => Some(survey).filter(|survey| !survey.is_intact()),
+            // A store that wasn't looked at must not look intact.
+            Err(error) if verified.is_ok() => return Err(error.into()),
+            Err(_) => None,
+        },
         None => None,
     };
     match (verified, survey) {

@@ -66,6 +66,58 @@ fn first_ups_at_once_create_one_identity() {
 }
 
 #[test]
+fn first_ups_of_one_store_at_once_share_one_stack() {
+    for _ in 0..3 {
+        let sandbox = Sandbox::new();
+        sandbox.write("state.yaml", PAGES);
+        let up = ["up", "--yes", "--lock-timeout", "60s"];
+        let running = (0..4).map(|_| {
+            let mut command = sandbox.sealing(&up);
+            command.stderr(Stdio::piped()).stdout(Stdio::null());
+            command.spawn().unwrap()
+        });
+        let running: Vec<_> = running.collect();
+        for process in running {
+            let output = process.wait_with_output().unwrap();
+            let stderr = String::from_utf8(output.stderr).unwrap();
+            assert!(output.status.success(), "{stderr}");
+        }
+        let listed = run(&mut sandbox.sealing(&["stack", "ls", "--json"])).exits(0);
+        assert_eq!(
+            listed.data("stack-list").as_array().unwrap().len(),
+            1,
+            "{listed:?}"
+        );
+        run(&mut sandbox.sealing(&["verify", "--deep"])).exits(0);
+    }
+}
+
+#[test]
+fn unusable_identity_is_a_warning_unless_it_is_needed() {
+    let sandbox = Sandbox::with_shop();
+    let file = sandbox.path().join("user-config/statectl/identity.txt");
+    let home = |arguments: &[&str]| {
+        let mut command = sandbox.sealing(arguments);
+        command.env("XDG_CONFIG_HOME", sandbox.path().join("user-config"));
+        run(&mut command)
+    };
+    std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+    for damaged in ["", "garbage"] {
+        std::fs::write(&file, damaged).unwrap();
+        for read in [&["list"][..], &["export"], &["verify", "--deep"]] {
+            let ran = home(read).exits(0);
+            assert!(ran.stderr.contains("continuing without your identity"), "{ran:?}");
+        }
+        home(&["taint", "terraform_data.database", "--yes"]).exits(0);
+        // A new stack is encrypted: the damaged file isn't replaced.
+        let refused = home(&["stack", "new", "sealed"]).exits(12);
+        assert!(refused.stderr.contains("move it away"), "{refused:?}");
+        assert_eq!(std::fs::read_to_string(&file).unwrap(), damaged);
+        home(&["untaint", "terraform_data.database", "--yes"]).exits(0);
+    }
+}
+
+#[test]
 fn unconfirmed_first_up_leaves_nothing_behind() {
     let sandbox = Sandbox::new();
     sandbox.write("state.yaml", PAGES);

@@ -1,6 +1,7 @@
 //! Damaged stores: what the commands read, refuse and rebuild.
 
 mod beside_damage;
+mod contained;
 mod every_file;
 mod rekeyed;
 mod unrecorded;

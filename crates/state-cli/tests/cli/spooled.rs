@@ -99,3 +99,44 @@ fn run_keeps_and_names_a_kept_result_that_conflicts() {
     );
     assert!(file.exists());
 }
+
+#[test]
+fn kept_result_with_other_values_than_the_entry_conflicts() {
+    let (sandbox, file, id) = kept();
+    // The user knows the id, and nothing of the result.
+    sandbox
+        .run(&["pending", "resolve", &id, "--done", "--id", "i-17"])
+        .exits(0);
+    let refused = sandbox.run(&from(&file, &[])).exits(13);
+    for part in ["has other values than the result", "--as entry"] {
+        assert!(refused.stderr.contains(part), "{part}: {refused:?}");
+    }
+    let ran = sandbox.run(&["refresh", "--yes"]).exits(0);
+    assert!(ran.stderr.contains(&id), "{ran:?}");
+    assert!(file.exists(), "the only copy of the values");
+    sandbox.run(&from(&file, &["--as", "entry"])).exits(0);
+    let shown = sandbox.run(&["show", "thing", "--json"]).exits(0).data("show");
+    assert_eq!(shown["entries"][0]["outputs"]["stdout"], "made", "{shown}");
+    let again = sandbox.run(&from(&file, &[])).exits(0);
+    assert!(again.stdout.contains("already recorded"), "{again:?}");
+}
+
+#[test]
+fn up_makes_no_second_resource_beside_a_kept_result() {
+    let (sandbox, file, id) = kept();
+    let kept_in = file.to_str().unwrap();
+    let resolved = sandbox.run(&["pending", "resolve", &id, "--not-done"]).exits(0);
+    let previewed = sandbox.run(&["preview"]).exits(0);
+    for warned in [&resolved, &previewed] {
+        assert!(warned.stderr.contains(kept_in), "{warned:?}");
+    }
+    let refused = sandbox.run(&["up", "--yes"]).exits(13);
+    assert!(
+        refused.stderr.contains(kept_in) && refused.stderr.contains("--as entry"),
+        "{refused:?}"
+    );
+    assert!(file.exists());
+    sandbox.run(&from(&file, &["--as", "entry"])).exits(0);
+    sandbox.run(&["up", "--yes"]).exits(0);
+    assert!(!file.exists(), "the result is recorded");
+}

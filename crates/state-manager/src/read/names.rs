@@ -244,6 +244,11 @@ pub(crate) async fn trust(
         return Err(Error::conflict(object, reason));
     }
     store.remember_name(name, named, found.lineage).await?;
+    // A memory that can't be written is only a warning to other commands. This one has nothing else to do.
+    if known.seen(found.lineage).await? != now {
+        let reason = "this client could not remember the stack";
+        return Err(Error::not_applied(format!("memory of {object}"), reason));
+    }
     Ok(view)
 }
 

@@ -1,4 +1,4 @@
-//! Lets names lead to stacks that were put in place, and opens the store with the memory of this client.
+//! Lets names lead to stacks that were put in place, and this client accept them.
 
 use crate::keys::authenticate::UncheckedName;
 use crate::salvage::damaged_store::SharedStore;
@@ -7,7 +7,7 @@ use crate::stacks::Stacks;
 use crate::write::naming;
 use state_core::backend::{NamePointer, NameTarget};
 use state_core::sealing::StackKey;
-use state_core::{Lineage, Result, StackName};
+use state_core::{Error, Lineage, Result, RevisionId, StackName};
 use std::sync::Arc;
 
 /// Lets a name lead to a stack. Signs the pointer if the stack has a data key.
@@ -34,4 +34,25 @@ pub(super) fn stacks(store: &SharedStore, client: &Client) -> Result<Stacks> {
         stacks = stacks.with_known_stacks(Arc::clone(known));
     }
     Ok(stacks)
+}
+
+/// Replaces what this client remembers of a stack that was put in place, and of its name. `revision` is the one that must be
+/// current.
+///
+/// # Errors
+/// `Conflict` if the name leads to another stack, or if the stack changed since.
+pub(super) async fn accept(
+    stacks: &Stacks,
+    lineage: Lineage,
+    name: &StackName,
+    revision: Option<&RevisionId>,
+) -> Result<()> {
+    let present = stacks.present(name).await?;
+    let is_expected = revision.is_none_or(|revision| present.revision.as_ref() == Some(revision));
+    if present.lineage != lineage || !is_expected {
+        let reason = "another process changed it meanwhile; compare it with `statectl history`, then accept it with `statectl \
+                      trust --accept`";
+        return Err(Error::conflict(format!("stack {}", name.short()), reason));
+    }
+    stacks.trust(name, Some(&present)).await.map(drop)
 }

@@ -10,6 +10,7 @@ use crate::salvage::damage::Damage;
 use crate::salvage::head_template::{self, HeadTemplate};
 use crate::salvage::rebuild::{self, RebuiltStack};
 use crate::salvage::stack_files::StackFiles;
+use crate::salvage::stack_folders;
 use crate::salvage::survey;
 use state_core::{Error, Lineage, Result, RevisionId, StackName};
 
@@ -98,7 +99,7 @@ pub(super) async fn chosen(
     backup: &Salvage,
     only: Option<&StackName>,
 ) -> Result<Vec<Lineage>> {
-    let folders = survey::folders(&backup.client, &backup.store).await?;
+    let folders = stack_folders::folders(&backup.client, &backup.store).await?;
     let Some(only) = only else {
         return Ok(folders.into_iter().map(|folder| folder.lineage).collect());
     };

@@ -230,7 +230,11 @@ async fn require_name(target: &Salvage, name: &StackName, lineage: Lineage) -> R
             .await?
             .is_none_or(|known| known.folded() == name.folded());
         if has_name && !survey::is_no_stack(&files, &pointers) {
-            let reason = format!("another stack, {other}, has this name in the store");
+            let reason = format!(
+                "another stack, {other}, has this name in the store: give that one another name with `statectl stack rename {} \
+                 NAME`, or restore another stack of the backup with `--stack`",
+                name.short()
+            );
             return Err(Error::conflict(format!("stack {}", name.short()), reason));
         }
     }

@@ -27,6 +27,9 @@ pub(super) trait DamagedStore: fmt::Debug + Send + Sync {
     /// The part of this store in a folder, as a store. It is only read.
     fn below(&self, folder: &str) -> SharedStore;
 
+    /// The stacks that an interrupted salvage or restore left complete, but not in their place, with the folder of each.
+    async fn unfinished(&self) -> Result<Vec<(String, Lineage)>>;
+
     /// Damage of the document that names the lock holder of a stack, if the store has such documents.
     async fn lock_damage(&self, lineage: Lineage) -> Result<Option<Damage>>;
 

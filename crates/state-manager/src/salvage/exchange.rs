@@ -16,15 +16,25 @@ use crate::salvage::damaged_store::ASIDE;
 use crate::salvage::store_files::StoreFiles;
 use state_backend_fs::FsBackend;
 use state_core::backend::Holder;
-use state_core::{Error, Lineage, Nonce, Result};
-use std::fs::{self, File, TryLockError};
+use state_core::{Clock, Error, Lineage, Nonce, Result};
+use std::fs::{self, File, Permissions, TryLockError};
+use std::io;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// The beginning of the name of a folder in which a stack is being written. Readers ignore such names.
 const BUILDING: &str = ".tmp-building-";
 
 /// The beginning of the name of a folder with a complete stack.
-const COMPLETE: &str = ".tmp-salvage-";
+pub(super) const COMPLETE: &str = ".tmp-salvage-";
+
+/// The lock under which the head of a stack is replaced.
+const HEAD_LOCK: &str = "head.lock";
+
+/// How often a lock is tried that a reader may hold for a moment, and the pause in between.
+const LOCK_ATTEMPTS: u32 = 5;
+const LOCK_PAUSE: Duration = Duration::from_millis(10);
 
 /// A change of a store in files by one process.
 #[derive(Debug)]
@@ -33,8 +43,8 @@ pub(super) struct Exchange {
     /// Name of the folder for what is moved aside.
     pub(super) folder: String,
     pub(super) has_moved: bool,
-    /// Whether an earlier exchange was interrupted, and was finished when this one began.
-    pub(super) was_finished: bool,
+    /// The stacks whose earlier exchange was interrupted, and was finished when this one began.
+    pub(super) finished: Vec<Lineage>,
     _lock: File,
 }
 
@@ -55,7 +65,7 @@ impl Exchange {
             folder: folder_name(environment),
             store: store.clone(),
             has_moved: false,
-            was_finished: false,
+            finished: Vec::new(),
         };
         exchange.finish_interrupted()?;
         Ok(exchange)
@@ -90,7 +100,9 @@ impl Exchange {
             self.move_aside(&path)?;
         }
         self.finish(&complete, lineage)?;
-        remove(&self.store.path(&complete))
+        // The exchange is complete. The next one deletes the empty folder, if it stays.
+        drop(remove(&self.store.path(&complete)));
+        Ok(())
     }
 
     /// The part of an exchange after the former stack was moved aside.
@@ -122,7 +134,7 @@ impl Exchange {
                 let has_head = staged.path(&format!("{path}/head.json")).is_file();
                 if has_head && !self.exists(&path) {
                     self.finish(&name, lineage)?;
-                    self.was_finished = true;
+                    self.finished.push(lineage);
                 }
             }
             remove(&root)?;
@@ -175,24 +187,55 @@ fn lock_store(store: &StoreFiles) -> Result<File> {
     lock(&path, file)
 }
 
-/// Takes all lock files of a stack: the head, which says which of them counts, may be damaged.
+/// Takes all lock files of a stack: the head, which says which of them counts, may be damaged. Without `head.lock`, no writer can
+/// take the stack over, so that file is created if it is missing.
 ///
 /// # Errors
 /// `Locked`, with the holder as the lock file names it, while a process holds one of them.
-pub(super) fn lock_stack(store: &StoreFiles, lineage: Lineage) -> Result<Vec<File>> {
+pub(super) async fn lock_stack(store: &StoreFiles, lineage: Lineage, clock: &dyn Clock) -> Result<Vec<File>> {
     let folder = format!("stacks/{lineage}");
-    let files = store.entries(&folder)?;
-    let names = files
-        .iter()
-        .filter(|file| file.starts_with("lock.") || *file == "head.lock");
+    let mut names = store.entries(&folder)?;
+    names.retain(|file| file.starts_with("lock."));
+    if store.path(&folder).is_dir() {
+        names.push(HEAD_LOCK.to_owned());
+    }
     let mut locks = Vec::new();
     for name in names {
         let path = store.path(&format!("{folder}/{name}"));
-        let opened = File::options().read(true).write(true).open(&path);
+        let opened = open_lock(&path, &store.path(&folder));
         let file = opened.map_err(|error| Error::unavailable(path.display().to_string(), error))?;
-        locks.push(lock(&path, file)?);
+        locks.push(lock_soon(&path, file, clock).await?);
     }
     Ok(locks)
+}
+
+/// Opens a lock file, and creates it if it is missing, with the rights of its folder.
+fn open_lock(path: &Path, folder: &Path) -> io::Result<File> {
+    match File::options().read(true).write(true).open(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        opened => return opened,
+    }
+    let file = File::options()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .open(path)?;
+    let mode = fs::metadata(folder)?.permissions().mode() & 0o660;
+    file.set_permissions(Permissions::from_mode(mode))?;
+    Ok(file)
+}
+
+/// Takes a lock that a reader may hold for a moment.
+async fn lock_soon(path: &Path, file: File, clock: &dyn Clock) -> Result<File> {
+    for _ in 0..LOCK_ATTEMPTS {
+        match file.try_lock() {
+            Ok(()) => return Ok(file),
+            Err(TryLockError::WouldBlock) => clock.sleep(LOCK_PAUSE).await,
+            Err(TryLockError::Error(_)) => break,
+        }
+    }
+    lock(path, file)
 }
 
 fn lock(path: &Path, file: File) -> Result<File> {

@@ -10,7 +10,7 @@ use crate::stack::Stack;
 use async_trait::async_trait;
 use state_backend_fs::FsBackend;
 use state_core::backend::ObjectKind;
-use state_core::{Error, Result};
+use state_core::{Error, Lineage, Result};
 use std::fs::File;
 use std::sync::Arc;
 
@@ -44,6 +44,10 @@ impl StoreRepair for FileRepair {
         self.exchange.has_moved
     }
 
+    fn finished(&self) -> &[Lineage] {
+        &self.exchange.finished
+    }
+
     async fn move_aside(&mut self, path: &str) -> Result<Option<String>> {
         if !self.exchange.exists(path) {
             return Ok(None);
@@ -56,7 +60,8 @@ impl StoreRepair for FileRepair {
     }
 
     async fn lock(&mut self, files: &StackFiles) -> Result<()> {
-        self.locks = lock_stack(&self.store, files.lineage)?;
+        let clock = Arc::clone(&self.client.environment.clock);
+        self.locks = lock_stack(&self.store, files.lineage, &*clock).await?;
         Ok(())
     }
 

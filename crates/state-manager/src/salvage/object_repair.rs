@@ -23,10 +23,15 @@ use crate::salvage::store_repair::StoreRepair;
 use crate::stack::Stack;
 use async_trait::async_trait;
 use bytes::Bytes;
+use futures_util::future::try_join_all;
 use state_core::backend::{Acquire, ObjectKind, ObjectName, RepairLock, RepairableStore};
-use state_core::{Backend, Digest, Enveloped, Error, Frame, Head, Lineage, Result};
+use state_core::{Backend, Clock, Digest, Enveloped, Error, Frame, Head, Lineage, Result};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
+
+/// The number of objects that are copied at the same time.
+const CONCURRENCY: usize = 16;
 
 /// Documents of a stack that the holder of its lock replaces during a repair.
 const LOCK_DOCUMENTS: [&str; 2] = ["lease.json", "clock.json"];
@@ -39,14 +44,50 @@ pub(super) struct ObjectRepair {
     /// The folder for what is kept aside.
     aside: String,
     has_moved: bool,
-    lock: Option<RepairLock>,
+    lock: Option<HeldLock>,
 }
 
-/// The change of one stack.
+/// The lock of a stack that is being repaired. It expires unless it is renewed.
+#[derive(Debug)]
+struct HeldLock {
+    lineage: Lineage,
+    lock: RepairLock,
+    clock: Arc<dyn Clock>,
+    /// When the last renewal was sent, on the clock.
+    renewed: Duration,
+}
+
+impl HeldLock {
+    /// Renews the lock. A writer that took it in between makes the repair stop before its next change.
+    ///
+    /// # Errors
+    /// `Conflict` if another process took the lock.
+    async fn renew(&mut self, objects: &dyn RepairableStore) -> Result<()> {
+        let sent = self.clock.elapsed();
+        self.lock = objects.renew_repair_lock(self.lineage, &self.lock).await?;
+        self.renewed = sent;
+        Ok(())
+    }
+
+    /// Renews the lock if a third of its time has passed.
+    ///
+    /// # Errors
+    /// As [`Self::renew`].
+    async fn keep(&mut self, objects: &dyn RepairableStore) -> Result<()> {
+        let age = self.clock.elapsed().saturating_sub(self.renewed);
+        match age < self.lock.lasts / 3 {
+            true => Ok(()),
+            false => self.renew(objects).await,
+        }
+    }
+}
+
+/// The change of one stack, whose lock is held.
 struct Replacement<'a> {
     lineage: Lineage,
     rebuilt: &'a RebuiltStack,
     objects: &'a dyn RepairableStore,
+    lock: &'a mut HeldLock,
     /// Digests of the objects that were kept aside, by key.
     kept: BTreeMap<String, Digest>,
 }
@@ -64,10 +105,14 @@ impl ObjectRepair {
 
     /// Copies an object aside, and reads the copy back.
     async fn keep(&mut self, key: &str, bytes: &Bytes) -> Result<String> {
+        self.has_moved = true;
+        self.keep_copy(key, bytes).await
+    }
+
+    async fn keep_copy(&self, key: &str, bytes: &Bytes) -> Result<String> {
         let objects = self.backend.repairable()?;
         let kept = format!("{}/{key}", self.aside);
         objects.create_object(&kept, bytes).await?;
-        self.has_moved = true;
         match objects.read_object(&kept).await? {
             Some(copy) if copy == *bytes => Ok(kept),
             _ => Err(Error::corrupt(
@@ -79,7 +124,11 @@ impl ObjectRepair {
     }
 
     /// Copies all objects of a stack and its published outputs aside. Returns their digests, by key.
-    async fn keep_stack(&mut self, lineage: Lineage) -> Result<BTreeMap<String, Digest>> {
+    async fn keep_stack(
+        &mut self,
+        lineage: Lineage,
+        lock: &mut HeldLock,
+    ) -> Result<BTreeMap<String, Digest>> {
         let backend = Arc::clone(&self.backend);
         let objects = backend.repairable()?;
         let folder = format!("stacks/{lineage}");
@@ -90,14 +139,18 @@ impl ObjectRepair {
         let mut kept = BTreeMap::new();
         let mut keys = objects.list_objects(&folder).await?;
         keys.extend(objects.list_objects(&format!("outputs/{lineage}")).await?);
-        for key in keys {
-            if is_lock(&key) {
-                continue;
-            }
-            if let Some(bytes) = objects.read_object(&key).await? {
-                self.keep(&key, &bytes).await?;
-                kept.insert(key, Digest::of(&bytes));
-            }
+        keys.retain(|key| !is_lock(key));
+        self.has_moved |= !keys.is_empty();
+        for keys in keys.chunks(CONCURRENCY) {
+            lock.keep(objects).await?;
+            let copied = keys.iter().map(|key| async {
+                let Some(bytes) = objects.read_object(key).await? else {
+                    return Ok(None);
+                };
+                self.keep_copy(key, &bytes).await?;
+                Ok::<_, Error>(Some((key.clone(), Digest::of(&bytes))))
+            });
+            kept.extend(try_join_all(copied).await?.into_iter().flatten());
         }
         Ok(kept)
     }
@@ -111,6 +164,11 @@ impl StoreRepair for ObjectRepair {
 
     fn has_moved(&self) -> bool {
         self.has_moved
+    }
+
+    /// A stack is changed in place: an interrupted repair starts again.
+    fn finished(&self) -> &[Lineage] {
+        &[]
     }
 
     async fn move_aside(&mut self, path: &str) -> Result<Option<String>> {
@@ -142,30 +200,33 @@ impl StoreRepair for ObjectRepair {
             head_nonce: self.client.nonce(),
             fence_nonce: self.client.nonce(),
         };
+        let clock = Arc::clone(&self.client.environment.clock);
+        let renewed = clock.elapsed();
         let lock = objects.lock_for_repair(files.lineage, &request, files.newest_epoch());
-        self.lock = Some(lock.await?);
+        self.lock = Some(HeldLock {
+            lineage: files.lineage,
+            lock: lock.await?,
+            clock,
+            renewed,
+        });
         Ok(())
     }
 
     async fn unlock(&mut self) -> Result<()> {
         match self.lock.take() {
-            Some(lock) => lock.release(self.backend.repairable()?).await,
+            Some(held) => held.lock.release(self.backend.repairable()?).await,
             None => Ok(()),
         }
     }
 
     async fn replace(&mut self, files: &StackFiles, rebuilt: &RebuiltStack) -> Result<()> {
-        let kept = self.keep_stack(files.lineage).await?;
-        let replacement = Replacement {
-            lineage: files.lineage,
-            rebuilt,
-            objects: self.backend.repairable()?,
-            kept,
+        let Some(mut held) = self.lock.take() else {
+            let object = format!("stacks/{}", files.lineage);
+            return Err(Error::conflict(object, "its lock isn't held"));
         };
-        replacement.complete(files).await?;
-        replacement.delete_later().await?;
-        replacement.swap_head(files).await?;
-        replacement.delete_rest().await?;
+        let replaced = self.replace_held(files, rebuilt, &mut held).await;
+        self.lock = Some(held);
+        replaced?;
         let store = self.client.store(Arc::clone(&self.backend));
         let stack = Stack::of(store.stack(rebuilt.head.name.clone(), files.lineage));
         if stack.tip().await?.state != rebuilt.view.state {
@@ -173,6 +234,33 @@ impl StoreRepair for ObjectRepair {
             return Err(Error::corrupt(format!("stacks/{}", files.lineage), 0, reason));
         }
         Ok(())
+    }
+}
+
+impl ObjectRepair {
+    async fn replace_held(
+        &mut self,
+        files: &StackFiles,
+        rebuilt: &RebuiltStack,
+        lock: &mut HeldLock,
+    ) -> Result<()> {
+        let kept = self.keep_stack(files.lineage, lock).await?;
+        let mut replacement = Replacement {
+            lineage: files.lineage,
+            rebuilt,
+            objects: self.backend.repairable()?,
+            lock,
+            kept,
+        };
+        // Before the first change and the first deletion, not only when the time is up: the clock may have stood still while the
+        // machine slept.
+        replacement.lock.renew(replacement.objects).await?;
+        replacement.require_head(files).await?;
+        replacement.complete(files).await?;
+        replacement.lock.renew(replacement.objects).await?;
+        replacement.delete_later().await?;
+        replacement.swap_head(files).await?;
+        replacement.delete_rest().await
     }
 }
 
@@ -190,11 +278,12 @@ impl Replacement<'_> {
     }
 
     /// Stores what the rebuilt stack needs and the store doesn't have, without the head.
-    async fn complete(&self, files: &StackFiles) -> Result<()> {
-        for frame in &self.rebuilt.frames {
+    async fn complete(&mut self, files: &StackFiles) -> Result<()> {
+        let rebuilt = self.rebuilt;
+        for frame in &rebuilt.frames {
             self.put(&self.slot_key(frame), frame.bytes()).await?;
         }
-        let objects = &self.rebuilt.objects;
+        let objects = &rebuilt.objects;
         let is_changed = |name: &&ObjectName| files.objects.identity(name) != objects.identity(name);
         for name in objects.names().filter(is_changed) {
             let bytes = objects.read(name).await?;
@@ -205,7 +294,8 @@ impl Replacement<'_> {
     }
 
     /// Makes an object have this content. Other content is replaced if it was kept aside.
-    async fn put(&self, key: &str, bytes: &Bytes) -> Result<()> {
+    async fn put(&mut self, key: &str, bytes: &Bytes) -> Result<()> {
+        self.lock.keep(self.objects).await?;
         match self.objects.read_object(key).await? {
             Some(stored) if stored == *bytes => Ok(()),
             Some(stored) => {
@@ -227,8 +317,8 @@ impl Replacement<'_> {
         }
     }
 
-    /// Replaces the head, if it is still the one from which the stack was rebuilt.
-    async fn swap_head(&self, files: &StackFiles) -> Result<()> {
+    /// Requires that the head is still the one from which the stack was rebuilt.
+    async fn require_head(&self, files: &StackFiles) -> Result<()> {
         let key = self.key("head.json");
         let stored = self.objects.read_object(&key).await?;
         let now = stored.and_then(|bytes| Head::decode(&key, &bytes).ok());
@@ -236,12 +326,19 @@ impl Replacement<'_> {
             let reason = "another process changed it during the salvage; run `statectl salvage` again";
             return Err(Error::conflict(key, reason));
         }
-        self.put(&key, &self.rebuilt.head.encode().into()).await
+        Ok(())
+    }
+
+    /// Replaces the head, if it is still the one from which the stack was rebuilt.
+    async fn swap_head(&mut self, files: &StackFiles) -> Result<()> {
+        self.require_head(files).await?;
+        let (key, head) = (self.key("head.json"), self.rebuilt.head.encode());
+        self.put(&key, &head.into()).await
     }
 
     /// Deletes the logs and outputs that don't belong to the rebuilt stack: those of lost revisions. Before the head is replaced,
     /// because a stack with the new head may count as intact, and no later salvage would delete them.
-    async fn delete_later(&self) -> Result<()> {
+    async fn delete_later(&mut self) -> Result<()> {
         let folders =
             [ObjectKind::Log, ObjectKind::Outputs].map(|kind| format!("{}/", kind.path(self.lineage)));
         let is_in = |key: &str| folders.iter().any(|folder| key.starts_with(folder));
@@ -249,13 +346,13 @@ impl Replacement<'_> {
     }
 
     /// Deletes the kept objects that don't belong to the rebuilt stack.
-    async fn delete_rest(&self) -> Result<()> {
+    async fn delete_rest(&mut self) -> Result<()> {
         self.delete(|_| true).await
     }
 
     /// Deletes the chosen of the kept objects that don't belong to the rebuilt stack, in the reverse order of their keys: the
     /// later slots first.
-    async fn delete(&self, is_chosen: impl Fn(&str) -> bool) -> Result<()> {
+    async fn delete(&mut self, is_chosen: impl Fn(&str) -> bool) -> Result<()> {
         let frames = self.rebuilt.frames.iter().map(|frame| self.slot_key(frame));
         let names = self.rebuilt.objects.names();
         let documents = ["meta.json", "head.json"].map(|file| self.key(file));
@@ -265,6 +362,7 @@ impl Replacement<'_> {
             .collect();
         let rest = self.kept.keys().rev().filter(|key| !own.contains(*key));
         for key in rest.filter(|key| is_chosen(key)) {
+            self.lock.keep(self.objects).await?;
             if let Some(bytes) = self.objects.read_object(key).await? {
                 self.require_kept(key, &bytes)?;
                 self.objects.delete_object(key, &bytes).await?;

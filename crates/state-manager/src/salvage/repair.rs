@@ -7,59 +7,26 @@ use crate::keys::authenticate::UncheckedName;
 use crate::keys::trust;
 use crate::salvage::Salvage;
 use crate::salvage::attachment;
-use crate::salvage::damaged_store::{PointerFile, SharedStore};
+use crate::salvage::damaged_store::{PointerFile, SharedStore, path_of};
 use crate::salvage::file_repair::FileRepair;
 use crate::salvage::head_template::HeadTemplate;
 use crate::salvage::marking;
 use crate::salvage::object_repair::ObjectRepair;
 use crate::salvage::rebuild::{self, Beginning, RebuiltStack};
+use crate::salvage::report::{self, Cause, SalvageReport, SalvagedStack};
 use crate::salvage::stack_files::StackFiles;
 use crate::salvage::store_repair::StoreRepair;
 use crate::salvage::survey::{self, Survivors};
-use serde::Serialize;
 use state_core::sealing::StackKey;
-use state_core::{
-    Error, ErrorKind, Lineage, Result, RevisionId, Serial, StackName, UpdateKind, UpdateResult,
-};
+use state_core::{Error, ErrorKind, Lineage, Result, RevisionId, StackName, UpdateKind, UpdateResult};
 use std::sync::Arc;
 
-/// What a salvage did.
-#[derive(Clone, Debug, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub struct SalvageReport {
-    /// The folder of the files that were moved aside, below the store; none if nothing was moved.
-    pub aside: Option<String>,
-    /// Files outside of the folders of stacks that were moved aside.
-    pub moved: Vec<String>,
-    /// The stacks that were damaged or orphaned.
-    pub stacks: Vec<SalvagedStack>,
-}
-
-/// What a salvage did with one stack.
-#[derive(Clone, Debug, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub struct SalvagedStack {
-    /// Identity of the stack.
-    pub lineage: Lineage,
-    /// Name of the stack; none if it is unknown.
-    pub name: Option<StackName>,
-    /// Whether the stack was rebuilt from its intact parts.
-    pub rebuilt: bool,
-    /// Whether its name leads to it again.
-    pub attached: bool,
-    /// The revision whose state was restored; none if the stack has no revision, or wasn't rebuilt.
-    pub restored: Option<RevisionId>,
-    /// The revision that records the salvage.
-    pub revision: Option<RevisionId>,
-    /// Revisions that the rebuilt history doesn't contain, and that can be read from the files that were moved aside.
-    pub aside: Vec<RevisionId>,
-    /// Revisions that can't be read any more, as far as their ids are known.
-    pub lost: Vec<RevisionId>,
-    /// The highest serial that this client remembered, if it is higher than that of the restored revision: later revisions
-    /// are lost, unless `aside` lists them.
-    pub remembered: Option<Serial>,
-    /// Why the stack wasn't salvaged, and what a person must supply; none if it was.
-    pub obstacle: Option<String>,
+/// What is wrong with a stack.
+struct Finding {
+    /// Whether its files are intact and its name leads to it: then only its key is missing.
+    is_whole: bool,
+    is_bound: bool,
+    report: SalvagedStack,
 }
 
 /// The outcome for the folder of one stack.
@@ -97,15 +64,22 @@ pub(super) async fn salvage(salvage: &Salvage, only: Option<Lineage>) -> Result<
         if only.is_some_and(|only| only != lineage) {
             continue;
         }
-        match Box::pin(repair.stack(lineage, only.is_some())).await? {
-            Repaired::Intact => {}
-            Repaired::Stack(stack) => stacks.push(*stack),
-            Repaired::Moved(path) => moved.push(path),
+        match Box::pin(repair.stack(lineage, only.is_some())).await {
+            Ok(Repaired::Intact) => {}
+            Ok(Repaired::Stack(stack)) => stacks.push(*stack),
+            Ok(Repaired::Moved(path)) => moved.push(path),
+            Err(error) if stacks.is_empty() && moved.is_empty() => return Err(error),
+            // What was done with the stacks before it must be reported.
+            Err(error) => stacks.push(SalvagedStack::refused(lineage, None, error.to_string())),
         }
+    }
+    if only.is_none() {
+        moved.extend(repair.unrepaired_pointers(&stacks).await?);
     }
     Ok(SalvageReport {
         aside: repair.changes.has_moved().then(|| repair.changes.aside()),
         moved,
+        finished: repair.changes.finished().to_vec(),
         stacks,
     })
 }
@@ -115,18 +89,10 @@ impl Repair<'_> {
         &self.salvage.store
     }
 
-    /// Moves a damaged `format` and damaged name pointers aside, and creates `format` again. A pointer to a stack of which
-    /// nothing is left is damaged too: no command could use its name again.
+    /// Moves a damaged `format` aside, and creates it again.
     async fn store_level(&mut self) -> Result<Vec<String>> {
         let damage = survey::store_damage(self.store(), &self.pointers).await?;
         let mut moved = Vec::new();
-        let stacks = self.store().stacks().await?;
-        for file in &self.pointers {
-            if survey::pointer_damage(file, &stacks).is_none() {
-                continue;
-            }
-            moved.extend(self.changes.move_aside(&file.path).await?);
-        }
         if damage.iter().any(|damage| damage.object == "format") {
             moved.extend(self.changes.move_aside("format").await?);
             self.changes.make_format().await?;
@@ -134,77 +100,144 @@ impl Repair<'_> {
         Ok(moved)
     }
 
+    /// Moves the damaged name pointers aside that lead to no repaired stack. A pointer to a stack of which nothing is left is
+    /// damaged too: no command could use its name again. That of a stack that couldn't be repaired stays: a damaged name is
+    /// better than none.
+    async fn unrepaired_pointers(&mut self, stacks: &[SalvagedStack]) -> Result<Vec<String>> {
+        let refused = stacks.iter().filter(|stack| stack.obstacle.is_some());
+        let kept: Vec<_> = refused
+            .filter_map(|stack| stack.name.as_ref().map(path_of))
+            .collect();
+        let lineages = self.store().stacks().await?;
+        let mut moved = Vec::new();
+        for file in self.store().pointers().await? {
+            if survey::pointer_damage(&file, &lineages).is_some() && !kept.contains(&file.path) {
+                moved.extend(self.changes.move_aside(&file.path).await?);
+            }
+        }
+        Ok(moved)
+    }
+
     /// Salvages a stack. `is_named` says whether the caller chose this stack.
     async fn stack(&mut self, lineage: Lineage, is_named: bool) -> Result<Repaired> {
-        let files = self.salvage.files(lineage).await?;
+        let files = match self.salvage.files(lineage).await {
+            // A file of the stack can't be read.
+            Err(error @ Error::Corrupt { .. }) => {
+                let refused = SalvagedStack::refused(lineage, None, error.to_string());
+                return Ok(Repaired::Stack(Box::new(refused)));
+            }
+            read => read?,
+        };
         // A damaged pointer may have led to the stack.
         if survey::is_no_stack(&files, &self.pointers) {
             return Ok(Repaired::Intact);
         }
-        let pointers = self.store().pointers().await?;
         if self.salvage.folder.is_some() && !is_named && survey::is_empty(&files, &self.pointers) {
             let moved = self.changes.move_aside(&format!("stacks/{lineage}")).await?;
             return Ok(moved.map_or(Repaired::Intact, Repaired::Moved));
         }
-        let facts = self.salvage.facts_of(&files).await?;
-        let known = survey::name_of(&self.salvage.client, &files, &pointers).await?;
-        let is_bound = survey::is_bound(lineage, known.as_ref(), &pointers);
-        let is_whole = files.damage.is_empty() && is_bound;
-        let obstacle = match is_whole {
-            true => survey::key_obstacle(&self.salvage.client, &files).await?,
-            false => None,
-        };
-        if is_whole && obstacle.is_none() {
+        let Some(first) = self.finding(&files).await? else {
             return Ok(Repaired::Intact);
-        }
-        let mut report = SalvagedStack {
-            lineage,
-            name: facts.name.clone(),
-            rebuilt: false,
-            attached: false,
-            restored: None,
-            revision: None,
-            aside: Vec::new(),
-            lost: Vec::new(),
-            remembered: None,
-            obstacle,
         };
-        if is_whole {
-            return Ok(Repaired::Stack(Box::new(report)));
+        if first.is_whole {
+            return Ok(Repaired::Stack(Box::new(first.report)));
         }
-        match Box::pin(self.repair_stack(&files, is_bound, is_named, &mut report)).await {
-            Ok(()) => {}
-            // The stack itself is the obstacle, and others may be repaired. An error of the store ends the salvage.
-            Err(error) if is_obstacle(error.kind()) => report.obstacle = Some(error.to_string()),
+        let mut report = first.report;
+        match Box::pin(self.repair_stack(&files, is_named, &mut report)).await {
+            Ok(true) => {}
+            Ok(false) => return Ok(Repaired::Intact),
+            // The stack itself is the obstacle, and others may be repaired. An error of the store ends the salvage, unless the
+            // stack was replaced: that must be reported.
+            Err(error) if is_obstacle(error.kind()) || report.rebuilt => {
+                report.obstacle = Some(error.to_string());
+            }
             Err(error) => return Err(error),
         }
         Ok(Repaired::Stack(Box::new(report)))
     }
 
+    /// What is wrong with a stack; none if nothing is.
+    async fn finding(&self, files: &StackFiles) -> Result<Option<Finding>> {
+        let client = &self.salvage.client;
+        let pointers = self.store().pointers().await?;
+        let known = survey::name_of(client, files, &pointers).await?;
+        let is_bound = survey::is_bound(files.lineage, known.as_ref(), &pointers);
+        if let (true, Some(name), Some(wanted)) = (is_bound, &known, &self.salvage.facts.name)
+            && name.folded() != wanted.folded()
+        {
+            let reason = "its name leads to it: salvage it without another name, and then rename it with `statectl stack rename`";
+            return Err(Error::conflict(format!("stack {}", name.short()), reason));
+        }
+        let is_whole = files.damage.is_empty() && is_bound;
+        let obstacle = match is_whole {
+            true => survey::obstacle(client, files).await?,
+            false => None,
+        };
+        let name = self.salvage.facts.name.clone().or(known);
+        Ok((!is_whole || obstacle.is_some()).then(|| Finding {
+            is_whole,
+            is_bound,
+            report: SalvagedStack {
+                obstacle,
+                ..SalvagedStack::found(files.lineage, name)
+            },
+        }))
+    }
+
+    /// Repairs a stack under its lock. Returns false if nothing is damaged any more.
     async fn repair_stack(
         &mut self,
-        files: &StackFiles,
-        is_bound: bool,
+        seen: &StackFiles,
         is_named: bool,
         report: &mut SalvagedStack,
-    ) -> Result<()> {
-        self.changes.lock(files).await?;
-        let replaced = self.rebuild_stack(files, is_bound, is_named, report).await;
-        let released = self.changes.unlock().await;
-        let (name, key) = replaced?;
-        released?;
+    ) -> Result<bool> {
+        self.changes.lock(seen).await?;
+        let rebuilt = self.rebuild_locked(seen.lineage, is_named, report).await;
+        let unlocked = self.changes.unlock().await;
+        let Some((is_bound, name, key)) = rebuilt? else {
+            return unlocked.map(|()| false);
+        };
+        match unlocked {
+            // The stack was replaced while the lock was held. A process that took the expired lock since holds it now.
+            Err(error) if report.rebuilt && error.kind() == ErrorKind::Conflict => {}
+            other => other?,
+        }
         if !is_bound {
+            let path = path_of(&name);
+            if self.is_damaged_pointer(&path) {
+                self.changes.move_aside(&path).await?;
+            }
             let client = &self.salvage.client;
-            attachment::point_to(self.store(), client, &name, files.lineage, key.as_deref()).await?;
+            attachment::point_to(self.store(), client, &name, seen.lineage, key.as_deref()).await?;
             report.attached = true;
         }
         match report.rebuilt {
-            true => self.accept(&name).await,
-            false => {
-                report.revision = self.record(&name, report).await?;
-                Ok(())
-            }
+            true => self.accept(seen.lineage, &name, report.revision.as_ref()).await?,
+            false => report.revision = self.record(&name, report).await?,
         }
+        Ok(true)
+    }
+
+    /// Rebuilds a stack while its lock is held. The stack is read again: before the lock was taken, a writer may have changed
+    /// it. None if nothing is damaged any more.
+    async fn rebuild_locked(
+        &mut self,
+        lineage: Lineage,
+        is_named: bool,
+        report: &mut SalvagedStack,
+    ) -> Result<Option<(bool, StackName, Option<Arc<dyn StackKey>>)>> {
+        let files = self.salvage.files(lineage).await?;
+        let Some(now) = self.finding(&files).await?.filter(|now| !now.is_whole) else {
+            return Ok(None);
+        };
+        *report = now.report;
+        let (name, key) = self.rebuild_stack(&files, now.is_bound, is_named, report).await?;
+        Ok(Some((now.is_bound, name, key)))
+    }
+
+    fn is_damaged_pointer(&self, path: &str) -> bool {
+        let mut damaged = self.pointers.iter().filter(|file| file.pointer.is_err());
+        damaged.any(|file| file.path == path)
     }
 
     /// Rebuilds a stack while its lock is held. Returns the name that must lead to it, and the key that signs the pointer.
@@ -285,7 +318,10 @@ impl Repair<'_> {
         let attach = format!(
             "attach stack {lineage} under another name with `statectl salvage --attach {lineage} --name NAME`"
         );
-        let pointer = UncheckedName::read(&*backend, name).await?;
+        let pointer = match self.is_damaged_pointer(&path_of(name)) {
+            true => None,
+            false => UncheckedName::read(&*backend, name).await?,
+        };
         if let Some(other) = pointer.filter(|pointer| pointer.subject() != lineage) {
             if other.lineage().is_some() {
                 let reason = format!("stack {} has this name; {attach}", other.subject());
@@ -310,20 +346,14 @@ impl Repair<'_> {
         }
     }
 
-    /// Lets this client accept a rebuilt stack that ends before what it remembers. The person who salvages accepts that.
-    async fn accept(&self, name: &StackName) -> Result<()> {
+    /// Lets this client accept a salvaged stack that ends before what it remembers. The person who salvages accepts that.
+    async fn accept(&self, lineage: Lineage, name: &StackName, revision: Option<&RevisionId>) -> Result<()> {
         let stacks = attachment::stacks(self.store(), &self.salvage.client)?;
-        let stack = stacks.get(name).await?;
-        let stack = stack.ok_or_else(|| Error::not_found(format!("stack {}", name.short())))?;
-        match stack.tip().await {
-            Ok(view) if view.regression.is_none() => Ok(()),
-            Ok(_) | Err(Error::Distrusted { .. }) => stacks.trust(name, None).await.map(drop),
-            Err(error) => Err(error),
-        }
+        attachment::accept(&stacks, lineage, name, revision).await
     }
 
     fn request(&self, report: &SalvagedStack, cause: Cause) -> UpdateRequest {
-        let message = message(report, cause, &self.changes.aside());
+        let message = report::message(report, cause, &self.changes.aside());
         UpdateRequest::new(UpdateKind::Restore).with_message(message)
     }
 
@@ -335,7 +365,7 @@ impl Repair<'_> {
         let session = match stack.lock("salvage").await {
             // The stack ends before what this client remembers. The person who salvages accepts that.
             Err(error) if error.kind() == ErrorKind::Distrusted => {
-                stacks.trust(name, None).await?;
+                attachment::accept(&stacks, stack.lineage(), name, None).await?;
                 stack.lock("salvage").await?
             }
             Err(error) if error.kind() == ErrorKind::Locked => return Ok(None),
@@ -348,46 +378,6 @@ impl Repair<'_> {
         session.close().await?;
         Ok(Some(revision))
     }
-}
-
-/// Why a revision records a salvage.
-#[derive(Clone, Copy)]
-enum Cause {
-    /// Its files were damaged.
-    Damage,
-    /// It was attached under another name.
-    NewName,
-    /// No name led to it.
-    LostName,
-}
-
-fn message(report: &SalvagedStack, cause: Cause, aside: &str) -> String {
-    let (action, kept) = match cause {
-        Cause::Damage => {
-            let restored = report.restored.as_ref();
-            let up_to = restored.map(|restored| format!(" up to revision {restored}"));
-            let action = format!(
-                "salvaged: rebuilt from damaged files{}",
-                up_to.unwrap_or_default()
-            );
-            (action, format!("; damaged files are in {aside}"))
-        }
-        Cause::NewName => (
-            "salvaged: attached under another name".to_owned(),
-            format!("; its former files are in {aside}"),
-        ),
-        Cause::LostName => ("salvaged: its name leads to it again".to_owned(), String::new()),
-    };
-    let later = report
-        .remembered
-        .map(|serial| format!("; later revisions, up to serial {serial}, are lost"));
-    let lost = match (later, report.lost.len()) {
-        (Some(later), _) => later,
-        (None, 0) => String::new(),
-        (None, 1) => "; 1 revision is lost".to_owned(),
-        (None, lost) => format!("; {lost} revisions are lost"),
-    };
-    format!("{action}{lost}{kept}")
 }
 
 /// Whether an error is about the stack, and not about the store as a whole.

@@ -143,15 +143,13 @@ pub(super) async fn restore(
         FsBackend::create(folder.root())?;
     }
     let mut exchange = Exchange::begin(folder, &target.client.environment)?;
-    require_format(target, folder, &mut exchange).await?;
+    let is_format_new = require_format(target, folder, &mut exchange).await?;
     let mut restored = Vec::new();
     for stack in &plan.stacks {
         let now = Box::pin(comparison::compare(target, &stack.backup)).await?;
-        // An interrupted restore that was finished just now explains a difference.
-        if !exchange.was_finished && now != stack.decision {
-            let object = format!("stack {}", now.name.short());
-            let reason = "it changed after it was compared with the backup; nothing was restored";
-            return Err(Error::conflict(object, reason));
+        // An interrupted restore that was finished just now explains a difference, and so does a store that can be opened again.
+        if !is_format_new && !exchange.finished.contains(&stack.backup.lineage()) && now != stack.decision {
+            return Err(changed(&now.name));
         }
         let mut restoration = Restoration {
             target,
@@ -165,13 +163,20 @@ pub(super) async fn restore(
     Ok(restored)
 }
 
-/// Creates the file `format` if it is missing. A damaged one is moved aside.
-async fn require_format(target: &Salvage, folder: &StoreFiles, exchange: &mut Exchange) -> Result<()> {
+fn changed(name: &StackName) -> Error {
+    let reason = "it changed after it was compared with the backup, and wasn't restored";
+    Error::conflict(format!("stack {}", name.short()), reason)
+}
+
+/// Creates the file `format` if it is missing. A damaged one is moved aside. Returns whether it was missing or damaged.
+async fn require_format(target: &Salvage, folder: &StoreFiles, exchange: &mut Exchange) -> Result<bool> {
     let damage = survey::store_damage(&target.store, &[]).await?;
-    if damage.iter().any(|damage| damage.object == "format") && folder.path("format").exists() {
+    let is_damaged = damage.iter().any(|damage| damage.object == "format");
+    if is_damaged && exchange.exists("format") {
         exchange.move_aside("format")?;
     }
-    FsBackend::create_like(folder.root(), folder.root()).map(drop)
+    FsBackend::create_like(folder.root(), folder.root())?;
+    Ok(is_damaged)
 }
 
 /// The restore of one stack.
@@ -273,7 +278,13 @@ impl Restoration<'_> {
     /// the two.
     async fn replace(&mut self) -> Result<RevisionId> {
         let (target, lineage) = (self.target, self.backup.lineage());
-        let locks = lock_stack(target.require_folder()?, lineage)?;
+        let clock = &target.client.environment.clock;
+        let locks = lock_stack(target.require_folder()?, lineage, &**clock).await?;
+        // A writer may have changed it before its lock was taken.
+        let now = Box::pin(comparison::compare(target, self.backup)).await?;
+        if now != *self.decision {
+            return Err(changed(&now.name));
+        }
         self.refuse_client_lock().await?;
         let environment = &target.client.environment;
         let (building, backend) = self.exchange.build(environment)?;
@@ -338,13 +349,6 @@ impl Restoration<'_> {
     /// Replaces what this client remembers of the stack and of its name. `revision` is the one that must be current.
     async fn accept(&self, revision: Option<&RevisionId>) -> Result<()> {
         let stacks = attachment::stacks(&self.target.store, &self.target.client)?;
-        let name = &self.decision.name;
-        let present = stacks.present(name).await?;
-        let is_expected = revision.is_none_or(|revision| present.revision.as_ref() == Some(revision));
-        if present.lineage != self.backup.lineage() || !is_expected {
-            let reason = "it changed after it was restored; compare it with the backup";
-            return Err(Error::conflict(format!("stack {}", name.short()), reason));
-        }
-        stacks.trust(name, Some(&present)).await.map(drop)
+        attachment::accept(&stacks, self.backup.lineage(), &self.decision.name, revision).await
     }
 }

@@ -44,6 +44,8 @@ pub(super) struct StackFiles {
     /// The positions after the frames of the revisions on the pages that the head names.
     pub(super) paged: Vec<Tail>,
     pub(super) damage: Vec<Damage>,
+    /// Why clients refuse the stack although no file of it is damaged.
+    pub(super) refusal: Option<String>,
     /// Whether the journal is intact up to its end, as far as the head records that end.
     pub(super) is_journal_whole: bool,
     /// The highest epoch in a segment's name.
@@ -115,6 +117,7 @@ impl StackFiles {
             revisions: revisions(&index),
             paged: Vec::new(),
             damage,
+            refusal: None,
             is_journal_whole: is_whole,
             epoch,
             generation: generation(store, &folder).await?,

@@ -6,6 +6,7 @@
 use crate::compute::compute;
 use crate::salvage::damage::Damage;
 use crate::salvage::damaged_store::{ASIDE, DamagedStore, SharedStore};
+use crate::salvage::exchange::COMPLETE;
 use async_trait::async_trait;
 use bytes::Bytes;
 use state_backend_fs::FsBackend;
@@ -17,6 +18,9 @@ use std::sync::Arc;
 
 /// The largest file that is read, in bytes: the limit of the file backend for a segment.
 const MAX_FILE: u64 = 8 << 30;
+
+/// The system's number of an input or output error, on all systems that Rust supports.
+const EIO: i32 = 5;
 
 /// The folder of a store.
 #[derive(Clone, Debug)]
@@ -48,7 +52,13 @@ impl StoreFiles {
     }
 
     /// Reads a file; none if it is missing.
+    ///
+    /// # Errors
+    /// `Corrupt` if the file itself can't be read, or is too large; `Unavailable` and `Denied` if this process can't read it.
     pub(super) fn read(&self, relative: &str) -> Result<Option<Bytes>> {
+        if self.passes_link(relative) {
+            return Ok(None);
+        }
         let path = self.path(relative);
         let length = match fs::symlink_metadata(&path) {
             Ok(found) if found.is_file() => found.len(),
@@ -78,11 +88,30 @@ impl StoreFiles {
         Ok(names)
     }
 
+    /// Whether a folder on the way to this path is a symbolic link. The backend follows no link in a store, and a salvage must
+    /// not move files of another folder.
+    fn passes_link(&self, relative: &str) -> bool {
+        let folders = Path::new(relative).ancestors().skip(1);
+        let mut folders = folders.filter(|folder| !folder.as_os_str().is_empty());
+        folders.any(|folder| self.root.join(folder).is_symlink())
+    }
+
     fn names(&self, relative: &str) -> Result<Vec<String>> {
         let path = self.path(relative);
+        if self.passes_link(relative) || (path.is_symlink() && !relative.is_empty()) {
+            return Ok(Vec::new());
+        }
         let entries = match fs::read_dir(&path) {
             Ok(entries) => entries,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            // A file in the place of a folder: the backend ignores it, too.
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
+                ) =>
+            {
+                return Ok(Vec::new());
+            }
             Err(error) => return Err(failed(&path, error)),
         };
         let mut names = Vec::new();
@@ -122,8 +151,12 @@ impl StoreFiles {
     }
 
     /// Renames a file or a folder, and makes the change durable. Refuses a target that exists.
-    pub(super) fn rename(&self, from: &str, to: &str) -> Result<()> {
-        let (from, to) = (self.path(from), self.path(to));
+    pub(super) fn rename(&self, from_path: &str, to_path: &str) -> Result<()> {
+        let (from, to) = (self.path(from_path), self.path(to_path));
+        if self.passes_link(from_path) || self.passes_link(to_path) {
+            let reason = "a folder on the way to it is a symbolic link: move the link away";
+            return Err(Error::conflict(from.display().to_string(), reason));
+        }
         if fs::symlink_metadata(&to).is_ok() {
             return Err(Error::conflict(to.display().to_string(), "it exists already"));
         }
@@ -161,6 +194,24 @@ impl DamagedStore for StoreFiles {
         Arc::new(Self { root })
     }
 
+    async fn unfinished(&self) -> Result<Vec<(String, Lineage)>> {
+        let store = self.clone();
+        compute(move || {
+            let mut found = Vec::new();
+            let mut folders = store.temporary_folders()?;
+            folders.retain(|name| name.starts_with(COMPLETE));
+            for folder in folders {
+                let staged = Self::new(&store.path(&folder))?.stacks()?;
+                let missing = staged
+                    .into_iter()
+                    .filter(|lineage| !store.path(&format!("stacks/{lineage}")).exists());
+                found.extend(missing.map(|lineage| (folder.clone(), lineage)));
+            }
+            Ok(found)
+        })
+        .await?
+    }
+
     /// The system releases file locks, so the content of a lock file doesn't matter.
     async fn lock_damage(&self, _: Lineage) -> Result<Option<Damage>> {
         Ok(None)
@@ -180,5 +231,12 @@ fn sync_up_to(folder: &Path, root: &Path) -> io::Result<()> {
 }
 
 fn failed(path: &Path, error: io::Error) -> Error {
+    // A broken sector of a disk: nothing but this file is concerned.
+    if error.raw_os_error() == Some(EIO) {
+        let reason = format!(
+            "it can't be read ({error}): move it away if this doesn't change, and run `statectl salvage`"
+        );
+        return Error::corrupt(path.display().to_string(), 0, reason);
+    }
     Error::unavailable(path.display().to_string(), error)
 }

@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use futures_util::{StreamExt, TryStreamExt, stream};
 use state_core::backend::RepairableStore;
-use state_core::{Backend, Lineage, Result};
+use state_core::{Backend, Error, Lineage, Result};
 use std::sync::Arc;
 
 /// The number of objects that are read at the same time.
@@ -71,7 +71,17 @@ impl DamagedStore for StoreObjects {
         Ok(damage.map(|(key, reason)| Damage::new(key, reason)))
     }
 
+    async fn unfinished(&self) -> Result<Vec<(String, Lineage)>> {
+        Ok(Vec::new())
+    }
+
     fn backend(&self) -> Result<Arc<dyn Backend>> {
-        Ok(Arc::clone(&self.backend))
+        match self.prefix.is_empty() {
+            true => Ok(Arc::clone(&self.backend)),
+            false => Err(Error::unsupported(
+                &*self.prefix,
+                "a backend for a part of a store",
+            )),
+        }
     }
 }

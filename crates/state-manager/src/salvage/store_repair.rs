@@ -3,7 +3,7 @@
 use crate::salvage::rebuild::RebuiltStack;
 use crate::salvage::stack_files::StackFiles;
 use async_trait::async_trait;
-use state_core::Result;
+use state_core::{Lineage, Result};
 
 /// A change of a damaged store by one process. No object is overwritten or deleted before it was kept aside.
 #[async_trait]
@@ -13,6 +13,9 @@ pub(super) trait StoreRepair: Send + Sync {
 
     /// Whether an object was kept aside.
     fn has_moved(&self) -> bool;
+
+    /// The stacks that an interrupted repair had rebuilt, and that this one put in place.
+    fn finished(&self) -> &[Lineage];
 
     /// Moves an object aside. Returns its new path; none if it is missing.
     async fn move_aside(&mut self, path: &str) -> Result<Option<String>>;

@@ -1,4 +1,4 @@
-//! Surveys a store in files: all damage, the revisions that survive, and the stacks that no name leads to.
+//! Surveys a damaged store: all damage, the revisions that survive, and the stacks that no name leads to.
 
 use crate::objects::document::RevisionDocument;
 use crate::read::{history_floor, view};
@@ -6,7 +6,7 @@ use crate::salvage::damage::{Damage, reason};
 use crate::salvage::damaged_store::{PointerFile, SharedStore};
 use crate::salvage::head_template::{self, Client, HeadTemplate, SuppliedFacts};
 use crate::salvage::rebuild::{self, Beginning, RebuiltStack};
-use crate::salvage::stack_files::{self, StackFiles};
+use crate::salvage::stack_files::StackFiles;
 use serde::{Deserialize, Serialize};
 use state_core::backend::{NameTarget, ObjectKind};
 use state_core::{
@@ -59,6 +59,21 @@ impl StoreSurvey {
 }
 
 impl StackSurvey {
+    const fn new(lineage: Lineage, orphaned: bool, name: Option<StackName>) -> Self {
+        Self {
+            lineage,
+            name,
+            orphaned,
+            current_readable: false,
+            damage: Vec::new(),
+            surviving: Vec::new(),
+            lost: Vec::new(),
+            restorable: None,
+            remembered: None,
+            obstacle: None,
+        }
+    }
+
     /// Whether nothing is damaged and a name leads to the stack.
     pub fn is_intact(&self) -> bool {
         self.damage.is_empty() && !self.orphaned && self.current_readable
@@ -75,51 +90,6 @@ impl Enveloped for Layout {
     const KIND: &'static str = "format";
 }
 
-/// A stack that has a folder in the store.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct StackFolder {
-    /// Identity of the stack.
-    pub lineage: Lineage,
-    /// Last known name of the stack; none if it is lost.
-    pub name: Option<StackName>,
-    /// Whether no name leads to the stack.
-    pub orphaned: bool,
-}
-
-/// The stacks of the store, by lineage, without removed ones. Reads neither their states nor their objects.
-pub(super) async fn folders(client: &Client, store: &SharedStore) -> Result<Vec<StackFolder>> {
-    let pointers = store.pointers().await?;
-    let lineages = store.stacks().await?;
-    let heads = stack_files::read_heads(store, &lineages).await?;
-    let mut folders = Vec::new();
-    for (lineage, head) in lineages.into_iter().zip(heads) {
-        // Most stacks have an intact head and a name: their journals, which may be long, aren't read.
-        match head {
-            Some(head) if head.removed => continue,
-            Some(head) if is_bound(lineage, Some(&head.name), &pointers) => {
-                folders.push(StackFolder {
-                    lineage,
-                    name: Some(head.name),
-                    orphaned: false,
-                });
-                continue;
-            }
-            _ => {}
-        }
-        let files = StackFiles::read_journal(store, lineage).await?;
-        if is_no_stack(&files, &pointers) {
-            continue;
-        }
-        let name = name_of(client, &files, &pointers).await?;
-        folders.push(StackFolder {
-            lineage,
-            orphaned: !is_bound(lineage, name.as_ref(), &pointers),
-            name,
-        });
-    }
-    Ok(folders)
-}
-
 /// Surveys the whole store.
 pub(super) async fn survey(
     client: &Client,
@@ -129,14 +99,40 @@ pub(super) async fn survey(
     let pointers = store.pointers().await?;
     let mut stacks = Vec::new();
     for lineage in store.stacks().await? {
-        if let Some(survey) = survey_stack(client, store, lineage, &pointers, facts).await? {
-            stacks.push(survey);
+        match survey_stack(client, store, lineage, &pointers, facts).await {
+            Ok(survey) => stacks.extend(survey),
+            Err(error @ Error::Corrupt { .. }) => stacks.push(unreadable(lineage, &pointers, &error)),
+            Err(error) => return Err(error),
         }
+    }
+    for (folder, lineage) in store.unfinished().await? {
+        let staged = survey_stack(client, &store.below(&folder), lineage, &pointers, facts).await?;
+        let reason =
+            "an interrupted salvage or restore left the stack there: `statectl salvage` puts it in its place";
+        stacks.extend(staged.map(|mut survey| {
+            let object = format!("{folder}/stacks/{lineage}");
+            survey.damage.push(Damage::new(object, reason));
+            survey
+        }));
     }
     Ok(StoreSurvey {
         damage: store_damage(store, &pointers).await?,
         stacks,
     })
+}
+
+/// The survey of a stack of which a file can't be read.
+fn unreadable(lineage: Lineage, pointers: &[PointerFile], error: &Error) -> StackSurvey {
+    let intact = pointers.iter().filter_map(|file| file.pointer.as_ref().ok());
+    let name = intact
+        .into_iter()
+        .find(|pointer| pointer.lineage() == Some(lineage))
+        .map(|pointer| pointer.name.clone());
+    StackSurvey {
+        damage: vec![Damage::new(error.object(), reason(error))],
+        obstacle: Some("a file can't be read".to_owned()),
+        ..StackSurvey::new(lineage, name.is_none(), name)
+    }
 }
 
 /// Damage of the file `format` and of the name pointers.
@@ -178,19 +174,11 @@ async fn survey_stack(
     let name = name_of(client, &files, pointers).await?;
     let orphaned = !is_bound(lineage, name.as_ref(), pointers);
     let mut survey = StackSurvey {
-        lineage,
-        name: name.clone(),
-        orphaned,
-        current_readable: false,
         damage: files.damage.clone(),
-        surviving: Vec::new(),
-        lost: Vec::new(),
-        restorable: None,
-        remembered: None,
-        obstacle: None,
+        ..StackSurvey::new(lineage, orphaned, name.clone())
     };
     if files.damage.is_empty() {
-        survey.obstacle = key_obstacle(client, &files).await?;
+        survey.obstacle = obstacle(client, &files).await?;
         survey.current_readable = survey.obstacle.is_none();
         return Ok(Some(survey));
     }
@@ -250,16 +238,31 @@ pub(super) async fn read_stack(client: &Client, store: &SharedStore, lineage: Li
         view::tip(&stack).await?;
         history_floor::whole_journal(&stack).await
     };
-    if let Err(error @ (Error::Corrupt { .. } | Error::NotFound { .. })) = Box::pin(read).await {
-        files.damage.push(Damage::new(error.object(), reason(&error)));
-        files.is_journal_whole = false;
+    match Box::pin(read).await {
+        Err(error @ (Error::Corrupt { .. } | Error::NotFound { .. })) => {
+            files.damage.push(Damage::new(error.object(), reason(&error)));
+            files.is_journal_whole = false;
+        }
+        Err(error @ (Error::Distrusted { .. } | Error::Integrity { .. })) => {
+            files.refusal = Some(error.to_string());
+        }
+        // Without an identity, a sealed stack is read as far as its frames are authentic by their chain.
+        _ => {}
     }
     Ok(files)
 }
 
+/// Why an undamaged stack can't be read as clients read it; none if it can.
+pub(super) async fn obstacle(client: &Client, files: &StackFiles) -> Result<Option<String>> {
+    match &files.refusal {
+        Some(refusal) => Ok(Some(refusal.clone())),
+        None => key_obstacle(client, files).await,
+    }
+}
+
 /// Why a data key that this client opened before doesn't open any more; none if it does, or if this client never opened it.
 /// Without an identity, a damaged key file looks like any other.
-pub(super) async fn key_obstacle(client: &Client, files: &StackFiles) -> Result<Option<String>> {
+async fn key_obstacle(client: &Client, files: &StackFiles) -> Result<Option<String>> {
     let key = files.head.as_ref().and_then(|head| head.key_id);
     let (Some(key), Some(known)) = (key, &client.known_stacks) else {
         return Ok(None);

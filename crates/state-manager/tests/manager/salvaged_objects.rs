@@ -3,6 +3,7 @@
 
 mod interrupted;
 mod lost_revisions;
+mod raced;
 mod unproven;
 
 use super::*;

@@ -209,7 +209,8 @@ impl<'a> Deploy<'a> {
         }
         // Before the intake: an answer about an operation stays valid if its result lies in a file.
         let decisions = self.flags.decisions(&session.state())?;
-        let (settling, warnings) = match SpoolIntake::run(session, &self.stacks.url()).await {
+        let creates = matches!(self.goal, Goal::Update(_));
+        let (settling, warnings) = match SpoolIntake::run(session, &self.stacks.url(), creates).await {
             Ok(intake) => {
                 heard.add(intake.settled);
                 let settling = self.settle(session, &heard, &approvals, decisions).await;

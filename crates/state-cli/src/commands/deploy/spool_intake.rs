@@ -6,7 +6,7 @@ use crate::commands::pending::spool::{self, SpoolFile};
 use crate::error::CliError;
 use state_core::{Error, ErrorKind, MutationId, PendingOperation, Result, State, UpdateKind};
 use state_engine::settle::Decision;
-use state_manager::{Session, SpoolOutcome, SpooledResult, Stack, UpdateRequest};
+use state_manager::{Session, SpoolConflict, SpoolOutcome, SpooledResult, Stack, UpdateRequest};
 use std::collections::BTreeMap;
 
 /// The results that were recorded from files, and the files that need the user.
@@ -14,16 +14,22 @@ use std::collections::BTreeMap;
 pub(super) struct SpoolIntake {
     pub(super) settled: Vec<Settlement>,
     pub(super) warnings: Vec<String>,
+    creates: bool,
 }
 
 impl SpoolIntake {
     /// Records the results of pending operations. Deletes a file after the state proves that its result is recorded.
     ///
+    /// `creates` says whether the run may create resources.
+    ///
     /// # Errors
-    /// If the store fails or the lock is lost. A file whose result is refused becomes a warning: its operation may still be
-    /// settled by its provider.
-    pub(super) async fn run(session: &Session, store: &str) -> Result<Self, CliError> {
-        let mut intake = Self::default();
+    /// If the store fails or the lock is lost. If the run would create a resource a second time that a file proves to exist. Any
+    /// other file whose result is refused becomes a warning: its operation may still be settled by its provider.
+    pub(super) async fn run(session: &Session, store: &str, creates: bool) -> Result<Self, CliError> {
+        let mut intake = Self {
+            creates,
+            ..Self::default()
+        };
         for file in spool::files(session.stack()) {
             match &file.content {
                 Err(error) => intake.warn(&file, &error.to_string()),
@@ -54,6 +60,9 @@ impl SpoolIntake {
             Ok(SpoolOutcome::Known) => true,
             Ok(SpoolOutcome::Conflict(found)) => {
                 let error = spool::conflict(&found, &file.path);
+                if self.creates && is_unrecorded(&found, &state) {
+                    return Err(error);
+                }
                 self.warn(
                     file,
                     &format!("{}: {}", error.message, error.hint.unwrap_or_default()),
@@ -94,8 +103,12 @@ pub(super) struct KeptResults {
 
 /// Finds the pending operations of a state whose results a run would record from files.
 pub(super) fn foresee(stack: &Stack, state: &State) -> KeptResults {
-    let mut kept = KeptResults::default();
-    for file in spool::files(stack) {
+    let files = spool::files(stack);
+    let mut kept = KeptResults {
+        warnings: spool::unmatched(&files, state),
+        ..KeptResults::default()
+    };
+    for file in files {
         let Ok(spooled) = &file.content else { continue };
         let mut pending = state.pending();
         let Some(operation) = pending.find(|operation| operation.id == spooled.end.id) else {
@@ -113,6 +126,12 @@ pub(super) fn foresee(stack: &Stack, state: &State) -> KeptResults {
 
 fn settlement(operation: &PendingOperation) -> Settlement {
     Settlement::of(operation, "its result was kept in a file")
+}
+
+/// Whether a kept result proves that a resource exists of which the state has nothing at that address.
+fn is_unrecorded(found: &SpoolConflict, state: &State) -> bool {
+    let missing = found.missing.as_ref().filter(|key| key.deposed.is_none());
+    missing.is_some_and(|key| state.entry(key).is_none())
 }
 
 /// Whether the result itself caused the error, so that the run can go on.

@@ -70,7 +70,7 @@ pub(super) fn by_operation(files: &[SpoolFile]) -> BTreeMap<MutationId, &Path> {
 }
 
 /// Warnings about files that belong to no pending operation. Each may be the only evidence of a resource.
-pub(super) fn unmatched(files: &[SpoolFile], state: &State) -> Vec<String> {
+pub(in crate::commands) fn unmatched(files: &[SpoolFile], state: &State) -> Vec<String> {
     let warning = |file: &SpoolFile| {
         let path = file.path.display();
         match &file.content {
@@ -84,6 +84,17 @@ pub(super) fn unmatched(files: &[SpoolFile], state: &State) -> Vec<String> {
         }
     };
     files.iter().filter_map(warning).collect()
+}
+
+/// A warning for an operation that the user declares not done, although a file keeps a result of it; none if there is no file.
+pub(super) fn contradiction(stack: &Stack, operation: MutationId) -> Option<String> {
+    let files = files(stack);
+    let file = by_operation(&files).get(&operation).copied()?;
+    Some(format!(
+        "{} keeps a result of this operation: if the resource exists, record it with `{} --as entry`",
+        file.display(),
+        command(file)
+    ))
 }
 
 /// The hint for recording a result that is saved in a file.
@@ -163,7 +174,10 @@ pub(in crate::commands) fn conflict(found: &SpoolConflict, file: &Path) -> CliEr
             key.address
         ),
         None => {
-            "check the real resource and read it with `statectl refresh`; keep the file until then".to_owned()
+            format!(
+                "check the real resource, and compare it with `statectl show`; record the result in its place with `{record} entry`, \
+                 or delete the file if the state is right"
+            )
         }
     };
     CliError::conflict(object, &found.reason).with_hint(hint)

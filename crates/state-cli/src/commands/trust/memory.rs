@@ -45,7 +45,7 @@ pub(super) async fn pin(
 
 /// Requires that this client remembers the stack with this key. A memory that can't be written is only a warning to other
 /// commands, which do their work without it.
-pub(super) async fn require_remembered(
+async fn require_remembered(
     known_stacks: &dyn KnownStacks,
     name: &StackName,
     lineage: Lineage,

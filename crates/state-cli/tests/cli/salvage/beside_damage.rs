@@ -1,6 +1,6 @@
 //! Commands that read the history beside damage: they use what is intact, and name the revisions that need what is damaged.
 
-use super::{files_below, stack_folder};
+use super::{files_below, only_file, stack_folder, stack_of};
 use crate::sandbox::{CommandOutput, Sandbox, as_user, fixture};
 use serde_json::Value;
 use std::fs;
@@ -146,4 +146,43 @@ fn lost_history_page_is_listed_from_the_journal() {
     assert_eq!(ids(&json), listed[4..]);
     client.run(&["list"]).exits(0);
     client.run(&["logs"]).exits(14);
+}
+
+#[test]
+fn all_stacks_but_damaged_ones_are_copied() {
+    for damaged in ["head", "pointer", "snapshot"] {
+        let sandbox = Sandbox::with_shop();
+        sandbox.run(&["stack", "new", "one"]).exits(0);
+        sandbox.run(&["stack", "new", "two"]).exits(0);
+        let stack = stack_of(&sandbox, "default");
+        let file = match damaged {
+            "head" => stack.join("head.json"),
+            "pointer" => sandbox.path().join(".state/names/default/default.json"),
+            _ => only_file(&stack.join("snapshots")),
+        };
+        fs::write(file, "damaged").unwrap();
+        let copied = sandbox
+            .run(&["copy", ".state", "file://there", "--json"])
+            .exits(14);
+        let data = copied.data("copy");
+        assert_eq!(
+            data["stacks"].as_array().unwrap().len(),
+            2,
+            "{damaged}: {copied:?}"
+        );
+        assert_eq!(data["not-copied"][0], "default/default", "{damaged}: {copied:?}");
+        let there = |arguments: &[&str]| sandbox.run(&[arguments, &["--backend", "file://there"]].concat());
+        let listed = there(&["stack", "ls"]).exits(0).stdout;
+        assert!(
+            listed.contains("one") && listed.contains("two") && !listed.contains("default"),
+            "{damaged}: {listed}"
+        );
+        there(&["verify", "--deep", "--stack", "one"]).exits(0);
+
+        // Without its only snapshot, the stack can't be salvaged.
+        let is_lost = damaged == "snapshot";
+        assert_eq!(sandbox.run(&["salvage", "--yes"]).code != 0, is_lost, "{damaged}");
+        let copied = sandbox.run(&["copy", ".state", "file://there"]);
+        assert_eq!(copied.code != 0, is_lost, "{damaged}: {copied:?}");
+    }
 }

@@ -189,7 +189,12 @@ fn changes_of_recipients_mark_the_users_own() {
 
 /// The files in which this user's client remembers stacks.
 fn pin_files(sandbox: &Sandbox, who: &str) -> Vec<std::path::PathBuf> {
-    let stores = std::fs::read_dir(sandbox.path().join(who).join("seen/statectl/seen")).unwrap();
+    pins_in(&sandbox.path().join(who).join("seen"))
+}
+
+/// The pins in a folder for the state of programs.
+fn pins_in(state: &std::path::Path) -> Vec<std::path::PathBuf> {
+    let stores = std::fs::read_dir(state.join("statectl/seen")).unwrap();
     let folders = stores.map(|store| store.unwrap().path().join("stacks"));
     let files = folders.flat_map(|folder| std::fs::read_dir(folder).unwrap());
     files.map(|file| file.unwrap().path()).collect()
@@ -226,4 +231,23 @@ fn damaged_pin_allows_reads_and_refuses_writes() {
         assert_eq!(anna(&["list"]).exits(0).stderr, "");
         anna(taint).exits(0);
     }
+}
+
+#[test]
+fn stack_that_cannot_be_remembered_is_not_accepted() {
+    let sandbox = Sandbox::with_shop();
+    let file = pins_in(&sandbox.path().join("user-state")).pop().unwrap();
+    std::fs::remove_file(&file).unwrap();
+    std::fs::create_dir(&file).unwrap();
+    let refused = sandbox.run(&["trust", "--accept", "--yes"]).exits(1);
+    assert!(
+        refused.stderr.contains("could not remember the stack") && refused.stderr.contains("move away"),
+        "{refused:?}"
+    );
+    assert!(!refused.stdout.contains("accepted"), "{refused:?}");
+    std::fs::remove_dir(&file).unwrap();
+    sandbox.run(&["trust", "--accept", "--yes"]).exits(0);
+    sandbox
+        .run(&["taint", "terraform_data.database", "--yes"])
+        .exits(0);
 }

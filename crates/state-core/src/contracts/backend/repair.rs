@@ -6,6 +6,7 @@ use crate::error::Result;
 use crate::id::Lineage;
 use async_trait::async_trait;
 use bytes::Bytes;
+use std::time::Duration;
 
 /// A store of named objects that can be repaired: it reads and writes single objects without validating their content.
 ///
@@ -63,11 +64,18 @@ pub trait RepairableStore: Send + Sync {
     async fn lock_damage(&self, lineage: Lineage) -> Result<Option<(String, String)>>;
 
     /// Takes the writer lock of a stack whose head and lock document may be damaged. `least` is the highest epoch that the
-    /// caller found in the stack. The lock must be released with [`RepairLock::release`].
+    /// caller found in the stack. The lock expires after [`RepairLock::lasts`], unless it is renewed with
+    /// [`renew_repair_lock`](Self::renew_repair_lock), and must be released with [`RepairLock::release`].
     ///
     /// # Errors
     /// `Locked` while a writer holds the lock.
     async fn lock_for_repair(&self, lineage: Lineage, request: &Acquire, least: Epoch) -> Result<RepairLock>;
+
+    /// Renews a lock from [`lock_for_repair`](Self::lock_for_repair), also one that has expired and that no other process took.
+    ///
+    /// # Errors
+    /// `Conflict` if another process took the lock meanwhile.
+    async fn renew_repair_lock(&self, lineage: Lineage, lock: &RepairLock) -> Result<RepairLock>;
 }
 
 /// A writer lock that a repair holds: the lock document as it is stored, and as it is after the release.
@@ -79,6 +87,8 @@ pub struct RepairLock {
     pub held: Bytes,
     /// Content of the lock document after the release.
     pub released: Bytes,
+    /// How long the lock lasts without a renewal.
+    pub lasts: Duration,
 }
 
 impl RepairLock {

@@ -60,7 +60,6 @@ pub(super) async fn compare(locked: &LockedStack, end: &End) -> Result<Option<Sp
     };
     let known = entry.id.as_ref().and_then(|_| same_resource(&state, entry));
     match known {
-        Some(_) if settled == Some(true) => Ok(None),
         Some(known) if has_same_values(locked, known, entry).await? => Ok(None),
         Some(known) => {
             let reason = format!(
