@@ -7,3 +7,4 @@ pub(crate) mod logs;
 pub(crate) mod snapshots;
 pub(crate) mod snapshots_in_use;
 pub(crate) mod spooled_result;
+pub(crate) mod stored_object;

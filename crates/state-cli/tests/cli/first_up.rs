@@ -4,6 +4,7 @@ use crate::deploying::{PAGES, example};
 use crate::sandbox::{Sandbox, fixture, run};
 use state_core::testkit::run::skip;
 use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -104,6 +105,7 @@ fn unusable_identity_is_a_warning_unless_it_is_needed() {
     std::fs::create_dir_all(file.parent().unwrap()).unwrap();
     for damaged in ["", "garbage"] {
         std::fs::write(&file, damaged).unwrap();
+        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o600)).unwrap();
         for read in [&["list"][..], &["export"], &["verify", "--deep"]] {
             let ran = home(read).exits(0);
             assert!(ran.stderr.contains("continuing without your identity"), "{ran:?}");

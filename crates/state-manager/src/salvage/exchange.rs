@@ -30,7 +30,7 @@ const BUILDING: &str = ".tmp-building-";
 pub(super) const COMPLETE: &str = ".tmp-salvage-";
 
 /// The lock under which the head of a stack is replaced.
-const HEAD_LOCK: &str = "head.lock";
+pub(super) const HEAD_LOCK: &str = "head.lock";
 
 /// How often a lock is tried that a reader may hold for a moment, and the pause in between.
 const LOCK_ATTEMPTS: u32 = 5;
@@ -202,6 +202,10 @@ pub(super) async fn lock_stack(store: &StoreFiles, lineage: Lineage, clock: &dyn
     let mut locks = Vec::new();
     for name in names {
         let path = store.path(&format!("{folder}/{name}"));
+        // No process can hold what isn't a file.
+        if fs::symlink_metadata(&path).is_ok_and(|found| !found.is_file()) {
+            continue;
+        }
         let opened = open_lock(&path, &store.path(&folder));
         let file = opened.map_err(|error| Error::unavailable(path.display().to_string(), error))?;
         locks.push(lock_soon(&path, file, clock).await?);

@@ -3,24 +3,15 @@
 
 use crate::compute::compute;
 use crate::objects::document::RevisionDocument;
-use crate::objects::{history_index, history_page};
+use crate::objects::{history_index, history_page, stored_object};
 use crate::salvage::damage::Damage;
 use crate::salvage::damaged_store::SharedStore;
 use crate::salvage::stack_files::StackFiles;
-use bytes::Bytes;
 use state_core::backend::{ObjectKind, ObjectName, Tail};
-use state_core::digest::Digester;
 use state_core::history::HistoryPageRef;
 use state_core::journal::{FrameKind, Record, decode_records};
 use state_core::{Digest, Result, SnapshotRef};
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::{self, Write};
-
-/// Largest uncompressed size of a snapshot or a log that is checked, as readers of snapshots limit it.
-const MAX_LENGTH: u64 = 4 << 30;
-
-/// How a file with a wrapped data key begins.
-const KEY_HEADERS: [&[u8]; 2] = [b"age-encryption.org/", b"-----BEGIN AGE"];
 
 /// Reads the objects of one kind.
 pub(super) async fn read(store: &SharedStore, kind: ObjectKind, files: &mut StackFiles) -> Result<()> {
@@ -31,13 +22,17 @@ pub(super) async fn read(store: &SharedStore, kind: ObjectKind, files: &mut Stac
         };
         let path = format!("{folder}/{file}");
         let Some(bytes) = store.read(&path).await? else {
+            // Unless it was deleted since it was listed.
+            if store.entries(&folder).await?.contains(&file) {
+                files.damage.push(Damage::new(path, "it isn't a regular file"));
+            }
             continue;
         };
         // Snapshots are large: they are decompressed and hashed on a background thread.
         let (checked, stored) = (name.clone(), bytes.clone());
-        let check = move || (objection(&checked, &stored), Digest::of(&stored));
-        let (objection, digest) = compute(check).await?;
-        match objection {
+        let check = move || (stored_object::fault(&checked, &stored), Digest::of(&stored));
+        let (fault, digest) = compute(check).await?;
+        match fault {
             None => files.objects.add_stored(name, bytes, digest),
             // Without the file of a replaced key the stack works: a verification notes that earlier values stay sealed.
             Some(_) if is_replaced_key(&name, files) => {}
@@ -51,60 +46,6 @@ pub(super) async fn read(store: &SharedStore, kind: ObjectKind, files: &mut Stac
 fn is_replaced_key(name: &ObjectName, files: &StackFiles) -> bool {
     let current = files.head.as_ref().and_then(|head| head.key_id);
     matches!((name, current), (ObjectName::Key { id, .. }, Some(current)) if *id != current)
-}
-
-/// Why an object can't be what was written under this name; none if it can.
-fn objection(name: &ObjectName, bytes: &Bytes) -> Option<&'static str> {
-    let differs = "its content doesn't match the digest in its name";
-    match name {
-        ObjectName::Snapshot { short, .. } => match unpacked_digest(bytes) {
-            Some(digest) => (digest.short() != *short).then_some(differs),
-            None => Some("it can't be decompressed"),
-        },
-        ObjectName::HistoryPage { short, .. } | ObjectName::HistoryIndex { short, .. } => {
-            (Digest::of(bytes).short() != *short).then_some(differs)
-        }
-        ObjectName::Log(_) => unpacked_digest(bytes)
-            .is_none()
-            .then_some("it can't be decompressed"),
-        ObjectName::Key { .. } => {
-            let is_key = KEY_HEADERS.iter().any(|header| bytes.starts_with(header));
-            (!is_key).then_some("it isn't a wrapped data key")
-        }
-        ObjectName::Outputs(_) => {
-            let parsed = serde_json::from_slice::<serde::de::IgnoredAny>(bytes);
-            parsed.is_err().then_some("it can't be parsed")
-        }
-        _ => None,
-    }
-}
-
-/// Computes the digest of what is written to it, up to the largest size.
-struct DigestWriter {
-    digester: Digester,
-    rest: u64,
-}
-
-impl Write for DigestWriter {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let rest = self.rest.checked_sub(bytes.len() as u64);
-        self.rest = rest.ok_or_else(|| io::Error::other("it is too large"))?;
-        self.digester.add(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-fn unpacked_digest(packed: &[u8]) -> Option<Digest> {
-    let mut writer = DigestWriter {
-        digester: Digester::default(),
-        rest: MAX_LENGTH,
-    };
-    zstd::stream::copy_decode(packed, &mut writer).ok()?;
-    Some(writer.digester.finish())
 }
 
 /// Adds the revisions on intact pages of the history. A page that the head names proves its documents.

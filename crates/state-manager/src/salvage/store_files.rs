@@ -6,7 +6,7 @@
 use crate::compute::compute;
 use crate::salvage::damage::Damage;
 use crate::salvage::damaged_store::{ASIDE, DamagedStore, SharedStore};
-use crate::salvage::exchange::COMPLETE;
+use crate::salvage::exchange::{COMPLETE, HEAD_LOCK};
 use async_trait::async_trait;
 use bytes::Bytes;
 use state_backend_fs::FsBackend;
@@ -212,9 +212,20 @@ impl DamagedStore for StoreFiles {
         .await?
     }
 
-    /// The system releases file locks, so the content of a lock file doesn't matter.
-    async fn lock_damage(&self, _: Lineage) -> Result<Option<Damage>> {
-        Ok(None)
+    /// The system releases file locks, so the content of a lock file doesn't matter. What isn't a file can't be locked.
+    async fn lock_damage(&self, lineage: Lineage) -> Result<Option<Damage>> {
+        let store = self.clone();
+        compute(move || {
+            let folder = format!("stacks/{lineage}");
+            let mut locks = Self::entries(&store, &folder)?;
+            locks.retain(|name| name.starts_with("lock.") || name == HEAD_LOCK);
+            let paths = locks.iter().map(|name| format!("{folder}/{name}"));
+            let is_file =
+                |path: &str| fs::symlink_metadata(store.path(path)).is_ok_and(|found| found.is_file());
+            let odd = paths.into_iter().find(|path| !is_file(path));
+            Ok(odd.map(|path| Damage::new(path, "it isn't a regular file")))
+        })
+        .await?
     }
 
     fn backend(&self) -> Result<Arc<dyn Backend>> {

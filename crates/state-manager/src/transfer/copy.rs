@@ -11,8 +11,10 @@
 mod comparison;
 mod update;
 
+use crate::compute::compute;
 use crate::context::{StackContext, StoreContext};
 use crate::keys::authenticate::{self, HistoryPages, OpenedJournal, UncheckedHead, UncheckedName};
+use crate::objects::stored_object;
 use crate::read::history_floor::HistoryFloor;
 use crate::read::name_memory::Believed;
 use crate::read::open::{self, Extent};
@@ -303,6 +305,16 @@ async fn copy_object(
     };
     let digest = Digest::of(&bytes);
     if let Some(to) = to {
+        // Damage isn't copied: the name of a snapshot or of a page contains its digest.
+        if let ObjectName::Snapshot { .. }
+        | ObjectName::HistoryPage { .. }
+        | ObjectName::HistoryIndex { .. } = name
+        {
+            let (checked, stored) = (name.clone(), bytes.clone());
+            if let Some(reason) = compute(move || stored_object::fault(&checked, &stored)).await? {
+                return Err(Error::corrupt(format!("stack {lineage}: {name}"), 0, reason));
+            }
+        }
         to.copy_target()?.adopt_object(lineage, &name, bytes).await?;
     }
     Ok(Some((name, digest)))

@@ -178,6 +178,7 @@ fn all_stacks_but_damaged_ones_are_copied() {
             "{damaged}: {listed}"
         );
         there(&["verify", "--deep", "--stack", "one"]).exits(0);
+        there(&["doctor"]).exits(0);
 
         // Without its only snapshot, the stack can't be salvaged.
         let is_lost = damaged == "snapshot";

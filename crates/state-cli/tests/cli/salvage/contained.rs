@@ -1,6 +1,6 @@
 //! Damage of one stack or file doesn't spread: to other stacks, to names, or to what is reported.
 
-use super::{files_below, stack_folder, stack_of, zero};
+use super::{files_below, stack_folder, stack_of, without_serial, zero};
 use crate::sandbox::{Sandbox, fixture};
 use std::fs;
 use std::path::Path;
@@ -190,5 +190,44 @@ fn only_copy_of_a_damaged_segment_outlives_later_writes() {
             assert_eq!(&export(serial).exits(0).stdout, expected, "{write:?}: {serial}");
         }
         sandbox.run(&["verify", "--deep"]).exits(0);
+    }
+}
+
+#[test]
+fn other_things_in_the_place_of_files_are_moved_aside() {
+    for file in ["logs", "head.lock", "meta.json", "head.json"] {
+        for kind in ["folder", "link", "pipe"] {
+            let sandbox = Sandbox::with_shop();
+            let expected = sandbox.run(&["export"]).exits(0).stdout;
+            let stack = stack_folder(&sandbox);
+            let path = match file {
+                "logs" => {
+                    fs::create_dir_all(stack.join(file)).unwrap();
+                    stack.join("logs/00000000000000000001.json.zst")
+                }
+                _ => stack.join(file),
+            };
+            drop(fs::remove_file(&path));
+            match kind {
+                "folder" => fs::create_dir(&path).unwrap(),
+                "link" => std::os::unix::fs::symlink("nowhere", &path).unwrap(),
+                _ => {
+                    let made = std::process::Command::new("mkfifo").arg(&path).status();
+                    assert!(made.unwrap().success());
+                }
+            }
+            let case = format!("{kind} {file}");
+            let verified = sandbox.run(&["verify", "--deep"]);
+            assert_eq!(verified.code, 14, "{case}: {verified:?}");
+            sandbox.run(&["doctor"]).exits(14);
+            let salvaged = sandbox.run(&["salvage", "--yes"]);
+            assert_eq!(salvaged.code, 0, "{case}: {salvaged:?}");
+            let exported = sandbox.run(&["export"]).exits(0).stdout;
+            assert_eq!(without_serial(&exported), without_serial(&expected), "{case}");
+            sandbox.run(&["verify", "--deep"]).exits(0);
+            sandbox
+                .run(&["taint", "terraform_data.database", "--yes"])
+                .exits(0);
+        }
     }
 }
