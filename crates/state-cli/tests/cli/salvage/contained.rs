@@ -203,7 +203,7 @@ fn other_things_in_the_place_of_files_are_moved_aside() {
             let path = match file {
                 "logs" => {
                     fs::create_dir_all(stack.join(file)).unwrap();
-                    stack.join("logs/00000000000000000001.json.zst")
+                    stack.join("logs/00000000000000000001.jsonl.zst")
                 }
                 _ => stack.join(file),
             };
