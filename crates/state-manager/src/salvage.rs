@@ -14,7 +14,7 @@
 //! |---|---|
 //! | `damaged_store` | the interface for reading a damaged store; `damage` is what a survey finds |
 //! | `store_files`, `store_objects` | stores in folders and object stores behind this interface |
-//! | `journal_files`, `slot_objects`, `frame_index` | the intact frames of a journal |
+//! | `journal_files`, `slot_objects`, `frame_index`, `frame_tags` | the intact frames of a journal |
 //! | `object_files`, `stack_files` | the intact objects of a stack, and all damage |
 //! | `intact_objects`, `rebuilt_backend` | reads intact objects one at a time, also for a rebuilt stack |
 //! | `head_template` | name, policy and keys for a rebuilt head |
@@ -38,6 +38,7 @@ mod earlier_keys;
 mod exchange;
 mod file_repair;
 mod frame_index;
+mod frame_tags;
 mod head_template;
 mod intact_objects;
 mod journal_files;

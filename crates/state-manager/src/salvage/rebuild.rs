@@ -6,6 +6,7 @@ use crate::objects::snapshots;
 use crate::read::view::View;
 use crate::salvage::earlier_keys;
 use crate::salvage::frame_index::FrameChain;
+use crate::salvage::frame_tags;
 use crate::salvage::head_template::{Client, HeadTemplate};
 use crate::salvage::intact_objects::IntactObjects;
 use crate::salvage::rebuilt_backend::RebuiltBackend;
@@ -82,9 +83,10 @@ pub(super) async fn rebuild(
     beginning: Beginning,
 ) -> Result<RebuiltStack> {
     let object = || format!("journal of stack {}", files.lineage);
-    let Some(chain) = files.index.back_from(end) else {
+    let Some(mut chain) = files.index.back_from(end) else {
         return Err(Error::corrupt(object(), 0, "it has no intact frame"));
     };
+    frame_tags::mend(template, &mut chain)?;
     let mut failed = None;
     // Without a snapshot or a page that the stored head needs for earlier revisions, its history begins later.
     if files.end() == Some(*end)
@@ -121,10 +123,13 @@ pub(super) async fn complete(
     template: &HeadTemplate,
 ) -> Result<RebuiltStack> {
     let frames = match files.chain() {
-        Some(chain) => unchanged(template, &chain).ok_or_else(|| {
-            let object = format!("journal of stack {}", files.lineage);
-            Error::corrupt(object, 0, "frames that the head describes are missing")
-        })?,
+        Some(mut chain) => {
+            frame_tags::mend(template, &mut chain)?;
+            unchanged(template, &chain).ok_or_else(|| {
+                let object = format!("journal of stack {}", files.lineage);
+                Error::corrupt(object, 0, "frames that the head describes are missing")
+            })?
+        }
         None => Vec::new(),
     };
     adopt_stored(client, files, template, frames).await

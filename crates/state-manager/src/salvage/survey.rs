@@ -1,5 +1,6 @@
 //! Surveys a damaged store: all damage, the revisions that survive, and the stacks that no name leads to.
 
+use crate::keys::authenticate;
 use crate::objects::document::RevisionDocument;
 use crate::read::{history_floor, view};
 use crate::salvage::damage::{Damage, reason};
@@ -13,6 +14,9 @@ use state_core::{
     Base, Digest, Enveloped, Epoch, Error, Lineage, Result, RevisionId, Serial, Snapshot, StackName,
 };
 use std::collections::BTreeMap;
+
+/// How the names of frames in errors begin.
+const FRAME: &str = "journal frame";
 
 /// What a survey of a store found.
 #[derive(Clone, Debug, Serialize)]
@@ -236,10 +240,16 @@ pub(super) async fn read_stack(client: &Client, store: &SharedStore, lineage: Li
     let stack = client.store(backend).stack(head.name.clone(), lineage);
     let read = async {
         view::tip(&stack).await?;
-        history_floor::whole_journal(&stack).await
+        let journal = history_floor::whole_journal(&stack).await?;
+        authenticate::check_earlier_frames(&stack, &journal).await
     };
     match Box::pin(read).await {
         Err(error @ (Error::Corrupt { .. } | Error::NotFound { .. })) => {
+            files.damage.push(Damage::new(error.object(), reason(&error)));
+            files.is_journal_whole = false;
+        }
+        // The data key opens, so this is no missing identity: the tag of a frame is damaged.
+        Err(error @ Error::Sealed { .. }) if error.object().starts_with(FRAME) => {
             files.damage.push(Damage::new(error.object(), reason(&error)));
             files.is_journal_whole = false;
         }

@@ -2,7 +2,7 @@
 //! stacks of which nothing is left, a lost memory.
 
 use super::{files_below, stack_folder, without_serial};
-use crate::sandbox::Sandbox;
+use crate::sandbox::{Sandbox, as_user, sealed_shop};
 use std::fs;
 
 const NETWORK: &str = r#"module.service["web"].terraform_data.network"#;
@@ -207,5 +207,62 @@ fn refused_write_leaves_a_store_that_was_rolled_back_as_it_is() {
         assert!([12, 14].contains(&refused.code), "{refused:?}");
         assert_eq!(fs::read(stack.join("head.json")).unwrap(), head);
         assert_eq!(files_below(&stack), files);
+    }
+}
+
+/// The tag of a frame isn't covered by the digest chain, so only a client with the data key notices its damage.
+#[test]
+fn damaged_tags_of_frames_are_damage_and_are_mended() {
+    let sandbox = sealed_shop();
+    let anna = |arguments: &[&str]| as_user(&sandbox, "anna", arguments);
+    for command in ["taint", "untaint", "taint"] {
+        anna(&[command, "terraform_data.database", "--yes"]).exits(0);
+    }
+    let export = |serial: &str| {
+        let exported = anna(&["export", "--show-secrets", "--at", serial]);
+        exported.exits(0).stdout
+    };
+    let serials = ["1", "2", "3", "4"];
+    let expected = serials.map(export);
+    let journal = stack_folder(&sandbox).join("journal");
+    let intact: Vec<_> = files_below(&journal)
+        .into_iter()
+        .map(|file| (journal.join(&file), fs::read(journal.join(&file)).unwrap()))
+        .collect();
+    let flip = |path: &std::path::Path| {
+        let mut bytes = fs::read(path).unwrap();
+        // The files end with the tag of their last frame.
+        *bytes.last_mut().unwrap() ^= 1;
+        fs::write(path, bytes).unwrap();
+    };
+    let is_segment = |path: &std::path::Path| path.extension().is_some_and(|kind| kind == "log");
+    let segments = intact.iter().map(|(path, _)| path).filter(|path| is_segment(path));
+    let store = sandbox.path().join(".state");
+    let backup = sandbox.path().join("backup");
+    for (damaged, with_compaction) in segments.flat_map(|path| [(path, false), (path, true)]) {
+        let copied = std::process::Command::new("cp")
+            .arg("-a")
+            .args([&store, &backup])
+            .status();
+        assert!(copied.unwrap().success());
+        flip(damaged);
+        if with_compaction {
+            let compactions = intact.iter().filter(|(path, _)| !is_segment(path));
+            compactions.for_each(|(path, _)| flip(path));
+        }
+        let case = format!("{} {with_compaction}", damaged.display());
+        let verified = anna(&["verify", "--deep"]);
+        assert_eq!(verified.code, 14, "{case}: {verified:?}");
+        assert!(verified.stdout.contains("tag doesn't match"), "{case}: {verified:?}");
+        anna(&["doctor"]).exits(14);
+        let salvaged = anna(&["salvage", "--yes"]);
+        assert_eq!(salvaged.code, 0, "{case}: {salvaged:?}");
+        assert!(!salvaged.stdout.contains("lost"), "{case}: {salvaged:?}");
+        anna(&["verify", "--deep"]).exits(0);
+        assert_eq!(serials.map(export), expected, "{case}");
+        anna(&["taint", NETWORK, "--yes"]).exits(0);
+        fs::remove_dir_all(&store).unwrap();
+        fs::rename(&backup, &store).unwrap();
+        anna(&["trust", "--accept", "--yes"]).exits(0);
     }
 }
