@@ -157,13 +157,13 @@ pub(crate) fn read_to_end(journal: &Dir, head: &Head, newest: Epoch) -> Result<W
 
 /// Whether the segments hold all frames of a compaction that the head names. If not, the compaction is their only copy.
 pub(crate) fn segments_hold(journal: &Dir, head: &Head, compaction: &Compaction) -> bool {
-    let read = JournalFolder::list(journal, head, head.epoch, None, None);
+    let read = JournalFolder::list(journal, head, head.epoch, Some(compaction.start), None);
     let Ok((walked, _)) = read.and_then(|read| read.settled()) else {
         return false;
     };
     let mut digester = Digester::default();
     for frame in &walked.frames {
-        if frame.slot() < compaction.end {
+        if frame.slot() >= compaction.start && frame.slot() < compaction.end {
             digester.add(frame.bytes());
         }
     }

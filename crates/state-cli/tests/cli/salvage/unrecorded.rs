@@ -236,7 +236,10 @@ fn damaged_tags_of_frames_are_damage_and_are_mended() {
         fs::write(path, bytes).unwrap();
     };
     let is_segment = |path: &std::path::Path| path.extension().is_some_and(|kind| kind == "log");
-    let segments = intact.iter().map(|(path, _)| path).filter(|path| is_segment(path));
+    let segments = intact
+        .iter()
+        .map(|(path, _)| path)
+        .filter(|path| is_segment(path));
     let store = sandbox.path().join(".state");
     let backup = sandbox.path().join("backup");
     for (damaged, with_compaction) in segments.flat_map(|path| [(path, false), (path, true)]) {
@@ -253,7 +256,10 @@ fn damaged_tags_of_frames_are_damage_and_are_mended() {
         let case = format!("{} {with_compaction}", damaged.display());
         let verified = anna(&["verify", "--deep"]);
         assert_eq!(verified.code, 14, "{case}: {verified:?}");
-        assert!(verified.stdout.contains("tag doesn't match"), "{case}: {verified:?}");
+        assert!(
+            verified.stdout.contains("tag doesn't match"),
+            "{case}: {verified:?}"
+        );
         anna(&["doctor"]).exits(14);
         let salvaged = anna(&["salvage", "--yes"]);
         assert_eq!(salvaged.code, 0, "{case}: {salvaged:?}");
