@@ -129,6 +129,18 @@ impl Keys {
         self.found.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    /// Loads an identity that another process of this user created since this one looked for it. Returns whether there is one.
+    ///
+    /// # Errors
+    /// As [`Self::find`].
+    pub(crate) fn find_new(&self) -> Result<bool, CliError> {
+        if self.get().is_some() {
+            return Ok(false);
+        }
+        self.load()?;
+        Ok(self.get().is_some())
+    }
+
     /// The recipients that belong to the user's identities.
     pub(crate) fn own_recipients(&self) -> Vec<String> {
         self.get().map(|keys| keys.own_recipients()).unwrap_or_default()

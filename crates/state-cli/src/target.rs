@@ -6,7 +6,7 @@ use crate::identities::NewStack;
 use crate::settings;
 use crate::store::{self, several};
 use state_core::head::SealingPolicy;
-use state_core::{ErrorKind, StackName};
+use state_core::{Error, StackName};
 use state_manager::{Lookup, Stack, Stacks};
 
 /// Name of the stack that is created if the store has none and the user names none.
@@ -45,7 +45,13 @@ impl Target {
         let url = settings::shown(&place.url);
         context.store.log_use(&format!("store {url}"));
         let wanted = name.as_ref().or(context.store.settings.stack.as_ref());
-        let found = stacks.find_to_lock(wanted).await?;
+        let mut found = stacks.find_to_lock(wanted).await;
+        // Another first run of this user may have created the identity and the stack since this one looked for them.
+        if context.store.keys.find_new()? || matches!(found, Err(Error::Distrusted { .. })) {
+            stacks = context.store.with_keys(stacks);
+            found = stacks.find_to_lock(wanted).await;
+        }
+        let found = found?;
         // A program names its stack, and creates it again after the user gave up a lost one.
         let may_be_second = name.is_some();
         let name = match (&found, wanted) {
@@ -104,10 +110,12 @@ async fn created_or_found(
     policy: SealingPolicy,
 ) -> Result<(Stack, bool), CliError> {
     match stacks.new_stack_with(name, policy).await {
-        Err(error) if error.kind() == ErrorKind::Conflict => match stacks.find_to_lock(Some(name)).await? {
-            Lookup::Found(stack) => Ok((stack, false)),
-            _ => Err(error.into()),
-        },
+        Err(error @ (Error::Conflict { .. } | Error::Distrusted { .. })) => {
+            match stacks.find_to_lock(Some(name)).await? {
+                Lookup::Found(stack) => Ok((stack, false)),
+                _ => Err(error.into()),
+            }
+        }
         created => Ok((created?, true)),
     }
 }

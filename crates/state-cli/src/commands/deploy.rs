@@ -19,6 +19,7 @@ mod unfinished;
 
 use crate::context::Context;
 use crate::error::CliError;
+use crate::exit::ExitCode;
 use crate::identities::NewStack;
 use crate::output::Report;
 use crate::store;
@@ -134,7 +135,7 @@ pub(crate) async fn up(context: &Context, args: &Up) -> Result<Report, CliError>
         message: args.message.as_deref(),
         ..Flags::new("up", &args.bounds)
     };
-    let place = DeployTarget::find(context, &document.name(), args.bounds.adopt).await?;
+    let place = found(context, &document, args.bounds.adopt).await?;
     // If the stack doesn't exist yet, the plan is confirmed before anything is created: a refusal leaves no trace.
     let mut deploy = Deploy::new(context, &flags, Goal::Update(&document), place.stacks.clone());
     if args.preview {
@@ -156,6 +157,21 @@ pub(crate) async fn up(context: &Context, args: &Up) -> Result<Report, CliError>
         Err(error) => return Err(target.give_up(error).await),
     };
     reported(context, "up", &done, args.detailed_exitcode)
+}
+
+/// The stack that `up` would change. Another first `up` of this user may create the identity and the stack while this one looks for
+/// them: then they are looked for again.
+async fn found(context: &Context, document: &Document, adopt: bool) -> Result<DeployTarget, CliError> {
+    let name = document.name();
+    let find = || DeployTarget::find(context, &name, adopt);
+    match find().await {
+        Err(error) if error.code != ExitCode::Undecipherable => Err(error),
+        Ok(place) if !place.exists || !context.store.keys.find_new()? => Ok(place),
+        _ => {
+            context.store.keys.find_new()?;
+            find().await
+        }
+    }
 }
 
 /// Runs the command `preview` and returns its report.

@@ -77,6 +77,12 @@ pub(super) async fn choose(
     }
     let mut names = stacks.names().await?;
     names.sort();
+    // Another process may have created it since it was looked for.
+    if names.iter().any(|name| name.folded() == own.folded())
+        && let Lookup::Found(stack) = stacks.find_to_lock(Some(&own)).await?
+    {
+        return Ok(Choice::Existing(Box::new(stack)));
+    }
     match &*names {
         [] => Ok(Choice::Missing(own)),
         [only] => match made_by(stacks, only, program, adopt).await? {
