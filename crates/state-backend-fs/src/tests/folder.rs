@@ -297,3 +297,38 @@ fn private_store_does_not_become_group_writable() {
     crate::FsBackend::create_for_group(&shared).unwrap();
     crate::FsBackend::create(&shared).unwrap();
 }
+
+/// A salvage and a restore move the folder of a stack away while they hold `head.lock`. What a writer that waited for the lock
+/// then wrote would be lost.
+#[tokio::test(flavor = "multi_thread")]
+async fn writer_that_waits_during_an_exchange_is_refused() {
+    let place = TestStore::new().await;
+    drop(place.acquire("earlier").await);
+    let (stack, moved) = (place.stack(), place.folder.path().join("moved"));
+    let lock = fs::File::open(stack.join("head.lock")).unwrap();
+    lock.lock().unwrap();
+    let (store, lineage) = (place.other(), place.lineage);
+    let waiting = tokio::spawn(async move {
+        let request = super::fixture::request("me", None);
+        store.acquire(lineage, &request).await.map(drop)
+    });
+    // The writer lock is taken before `head.lock`.
+    let writer_lock = fs::File::open(stack.join("lock.0")).unwrap();
+    while writer_lock.try_lock_shared().is_ok() {
+        writer_lock.unlock().unwrap();
+        tokio::task::yield_now().await;
+    }
+    let head = fs::read(stack.join("head.json")).unwrap();
+    fs::rename(&stack, &moved).unwrap();
+    let copied = std::process::Command::new("cp")
+        .arg("-a")
+        .args([&moved, &stack])
+        .status();
+    assert!(copied.unwrap().success());
+    lock.unlock().unwrap();
+    let error = waiting.await.unwrap().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");
+    assert!(error.to_string().contains("was moved"), "{error}");
+    assert_eq!(fs::read(moved.join("head.json")).unwrap(), head);
+    place.acquire("me").await;
+}
