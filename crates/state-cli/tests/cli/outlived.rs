@@ -199,30 +199,3 @@ fn run_whose_terminal_is_closed_records_its_steps() {
     let pending = sandbox.run(&["pending", "list"]).exits(0);
     assert_eq!(pending.stdout, "no pending operations\n");
 }
-
-#[test]
-fn command_that_gives_up_its_lock_is_not_run_twice() {
-    if Command::new("python3").arg("--version").output().is_err() {
-        skip("python3", "a command that closes the descriptors it inherits");
-        return;
-    }
-    let sandbox = Sandbox::new();
-    sandbox.write("slow.sh", SLOW);
-    let closing = "import os; os.closerange(3, 256); os.execvp(\"sh\", [\"sh\", \"slow.sh\"])";
-    let program = format!(
-        "resources:\n  thing:\n    kind: command\n    inputs:\n      create: [python3, -c, '{closing}']\n      read: [sh, -c, \
-         'test -f made || exit 66']\n"
-    );
-    sandbox.write("state.yaml", program);
-    let mut child = spawned(&mut sandbox.command(&["up", "--yes"]));
-    wait_for(|| sandbox.path().join("running").exists());
-    child.kill().unwrap();
-    child.wait().unwrap();
-    let ran = sandbox.run(&["up", "--yes"]).exits(18);
-    assert!(ran.stderr.contains("gave up its lock"), "{ran:?}");
-    assert_eq!(starts(&sandbox), 1);
-    sandbox.write("go", "");
-    wait_for(|| sandbox.path().join("made").exists());
-    wait_for(|| sandbox.run(&["up", "--yes"]).code == 0);
-    assert_eq!(starts(&sandbox), 1);
-}

@@ -132,7 +132,7 @@ impl Repair<'_> {
         if survey::is_no_stack(&files, &self.pointers) {
             return Ok(Repaired::Intact);
         }
-        if self.salvage.folder.is_some() && !is_named && survey::is_empty(&files, &self.pointers) {
+        if self.salvage.folder.is_some() && survey::is_empty(&files, &self.pointers) {
             let moved = self.changes.move_aside(&format!("stacks/{lineage}")).await?;
             return Ok(moved.map_or(Repaired::Intact, Repaired::Moved));
         }

@@ -44,8 +44,6 @@ pub(super) struct StackFiles {
     /// The positions after the frames of the revisions on the pages that the head names.
     pub(super) paged: Vec<Tail>,
     pub(super) damage: Vec<Damage>,
-    /// Whether the stack has a `meta.json`, as each stack that was created completely.
-    pub(super) is_created: bool,
     /// Why clients refuse the stack although no file of it is damaged.
     pub(super) refusal: Option<String>,
     /// Whether the journal is intact up to its end, as far as the head records that end.
@@ -88,9 +86,7 @@ impl StackFiles {
         let folder = format!("stacks/{lineage}");
         let mut damage = Vec::new();
         let meta = format!("{folder}/meta.json");
-        let stored = store.read(&meta).await?;
-        let is_created = stored.is_some();
-        match stored.map(|bytes| Meta::decode(&meta, &bytes)) {
+        match store.read(&meta).await?.map(|bytes| Meta::decode(&meta, &bytes)) {
             None => damage.push(Damage::new(&meta, "it is missing")),
             Some(Err(error)) => damage.push(Damage::new(&meta, reason(&error))),
             Some(Ok(found)) if found.lineage != lineage => {
@@ -122,7 +118,6 @@ impl StackFiles {
             paged: Vec::new(),
             damage,
             refusal: None,
-            is_created,
             is_journal_whole: is_whole,
             epoch,
             generation: generation(store, &folder).await?,

@@ -303,14 +303,7 @@ pub(super) fn is_no_stack(files: &StackFiles, pointers: &[PointerFile]) -> bool 
             let may_be_named = pointers.iter().any(|file| file.pointer.is_err());
             is_unfinished && !may_be_named && !targets.any(|target| *target == NameTarget::Lineage(lineage))
         }
-        // A copy of a stack that was interrupted left some objects, or its name says that the stack was removed.
-        None => {
-            let is_named = pointers.iter().any(|file| match &file.pointer {
-                Ok(pointer) => pointer.lineage() == Some(lineage),
-                Err(_) => true,
-            });
-            !files.is_created && !is_named || targets.any(|target| *target == NameTarget::Removed(lineage))
-        }
+        None => targets.any(|target| *target == NameTarget::Removed(lineage)),
     }
 }
 

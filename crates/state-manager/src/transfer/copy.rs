@@ -20,6 +20,7 @@ use crate::read::name_memory::Believed;
 use crate::read::open::{self, Extent};
 use crate::read::{name_memory, names, retrying, verify};
 use crate::write::naming;
+use bytes::Bytes;
 use futures_util::{StreamExt, TryStreamExt, stream};
 use serde::Serialize;
 use state_core::backend::{NamePointer, NameTarget, ObjectKind, ObjectName, Tail};
@@ -224,6 +225,15 @@ async fn read_contents(
     let beginning = HistoryFloor::of(&journal.head).beginning;
     let pages = authenticate::pages(stack, &journal.head).await?;
     let cut = ConsistentCut::new(&journal, &pages)?;
+    // Nothing of a damaged stack should be left in the destination. From a remote store, each object is read only once.
+    if to.is_some() && from.extensions().remote.is_none() {
+        for name in from.list(lineage, ObjectKind::Snapshot).await? {
+            match from.read(lineage, &name).await {
+                Err(error) if error.kind() == ErrorKind::NotFound => {}
+                read => require_undamaged(lineage, &name, &read?).await?,
+            }
+        }
+    }
     let mut objects = BTreeMap::new();
     for kind in ObjectKind::ALL {
         let mut names = from.list(lineage, kind).await?;
@@ -305,19 +315,28 @@ async fn copy_object(
     };
     let digest = Digest::of(&bytes);
     if let Some(to) = to {
-        // Damage isn't copied: the name of a snapshot or of a page contains its digest.
-        if let ObjectName::Snapshot { .. }
-        | ObjectName::HistoryPage { .. }
-        | ObjectName::HistoryIndex { .. } = name
-        {
-            let (checked, stored) = (name.clone(), bytes.clone());
-            if let Some(reason) = compute(move || stored_object::fault(&checked, &stored)).await? {
-                return Err(Error::corrupt(format!("stack {lineage}: {name}"), 0, reason));
-            }
-        }
+        require_undamaged(lineage, &name, &bytes).await?;
         to.copy_target()?.adopt_object(lineage, &name, bytes).await?;
     }
     Ok(Some((name, digest)))
+}
+
+/// Checks a snapshot or a page against the digest in its name: damage isn't copied.
+///
+/// # Errors
+/// `Corrupt` if the object can't be what was written under this name.
+async fn require_undamaged(lineage: Lineage, name: &ObjectName, bytes: &Bytes) -> Result<()> {
+    if !matches!(
+        name,
+        ObjectName::Snapshot { .. } | ObjectName::HistoryPage { .. } | ObjectName::HistoryIndex { .. }
+    ) {
+        return Ok(());
+    }
+    let (checked, stored) = (name.clone(), bytes.clone());
+    match compute(move || stored_object::fault(&checked, &stored)).await? {
+        Some(reason) => Err(Error::corrupt(format!("stack {lineage}: {name}"), 0, reason)),
+        None => Ok(()),
+    }
 }
 
 /// Checks that the snapshots from which replay begins are among the objects: the journal is unusable without them.

@@ -255,7 +255,8 @@ fn damaged_tags_of_frames_are_damage_and_are_mended() {
         }
         let case = format!("{} {with_compaction}", damaged.display());
         let verified = anna(&["verify", "--deep"]);
-        assert_eq!(verified.code, 14, "{case}: {verified:?}");
+        // It may be an attack.
+        assert_eq!(verified.code, 12, "{case}: {verified:?}");
         assert!(
             verified.stdout.contains("tag doesn't match"),
             "{case}: {verified:?}"

@@ -5,7 +5,7 @@
 //! descriptor of a locked file named after its mutation. The operating system releases the lock when the last process with
 //! the descriptor ends, however it ends: the command, and background processes that it left.
 
-use rustix::process::{Pid, test_kill_process_group};
+use rustix::process::Pid;
 use state_core::MutationId;
 use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Write};
@@ -66,27 +66,22 @@ impl CommandLocks {
             }
             Ok(file) => file,
         };
-        let locked = file.try_lock();
-        let group = named_group(&file);
-        match (locked, group) {
-            // Some programs close the descriptors that they inherit, and with them the lock.
-            (Ok(()), Some(group)) if test_kill_process_group(group).is_ok() => Some(format!(
-                "its command may still be running on this machine: process group {} exists, although it gave up its lock",
-                group.as_raw_nonzero()
-            )),
-            (Ok(()), _) => {
+        match file.try_lock() {
+            Ok(()) => {
                 // The command ended. A file that stays is read again the next time.
                 std::fs::remove_file(&path).ok();
                 None
             }
-            (Err(TryLockError::WouldBlock), group) => {
-                let group = group.map(|group| format!(" (process group {})", group.as_raw_nonzero()));
-                Some(format!(
-                    "its command is still running on this machine{}",
-                    group.unwrap_or_default()
-                ))
+            Err(TryLockError::WouldBlock) => {
+                let mut pid = String::new();
+                let is_read = file.take(MAX_PID_BYTES).read_to_string(&mut pid).is_ok();
+                let group = match pid.parse::<u32>() {
+                    Ok(pid) if is_read => format!(" (process group {pid})"),
+                    _ => String::new(),
+                };
+                Some(format!("its command is still running on this machine{group}"))
             }
-            (Err(TryLockError::Error(error)), _) => Some(format!(
+            Err(TryLockError::Error(error)) => Some(format!(
                 "its command may still be running: {}: {error}",
                 path.display()
             )),
@@ -96,13 +91,6 @@ impl CommandLocks {
     fn path(&self, mutation: MutationId) -> Option<PathBuf> {
         Some(self.folder.as_ref()?.join(mutation.to_string()))
     }
-}
-
-/// The process group that a lock file names.
-fn named_group(file: &File) -> Option<Pid> {
-    let mut id = String::new();
-    file.take(MAX_PID_BYTES).read_to_string(&mut id).ok()?;
-    Pid::from_raw(id.parse().ok()?)
 }
 
 impl CommandLock {
