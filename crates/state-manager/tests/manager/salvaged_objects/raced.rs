@@ -160,10 +160,15 @@ async fn salvage_that_lost_its_lock_changes_nothing() {
     require_raced(&client, "after the lock was lost").await;
     let after = contents(&client.objects).await;
     for (key, bytes) in &before {
-        let is_replaced = ["lease.json", "head.json", "clock.json"]
+        // The other client replaces its head, and the compaction of the journal by a longer one.
+        let is_document = ["lease.json", "head.json", "clock.json"]
             .iter()
             .any(|name| key.ends_with(name));
-        assert!(is_replaced || after.get(key) == Some(bytes), "{key}");
+        let is_compaction = key
+            .split_once("/journal/")
+            .is_some_and(|(_, file)| file.contains('-'));
+        let is_same = after.get(key) == Some(bytes);
+        assert!(is_document || is_compaction || is_same, "{key}");
     }
     let salvaged = client.salvage().salvage(None).await;
     assert!(is_salvaged(&salvaged), "{salvaged:?}");
@@ -181,8 +186,8 @@ async fn lock_of_a_salvage_is_renewed() {
     let lease = client.objects.get(&lease).await.unwrap().bytes().await.unwrap();
     let lease: serde_json::Value = serde_json::from_slice(&lease).unwrap();
     assert!(
-        lease["data"]["renewals"].as_u64().unwrap_or_default() >= 2,
+        lease["body"]["renewals"].as_u64().unwrap_or_default() >= 2,
         "{lease}"
     );
-    assert_eq!(lease["data"]["released"], true, "{lease}");
+    assert_eq!(lease["body"]["released"], true, "{lease}");
 }
