@@ -112,6 +112,10 @@ pub(crate) async fn run(context: &Context, args: &Args) -> CommandResult {
             }
         }
     }
+    if let Some(error) = failed.first.as_ref().filter(|_| failed.warnings.is_empty()) {
+        // The damage is in no stack, for example a folder in the place of a name.
+        failed.warnings.push(described(error));
+    }
     let code = match failed.first {
         Some(error) if stacks.is_empty() && failed.warnings.len() == 1 => return Err(error),
         Some(error) => error.code,

@@ -64,6 +64,11 @@ fn stray_entries_among_the_names_are_no_obstacle() {
         listed.stdout.contains("default") && listed.stdout.contains("other"),
         "{listed:?}"
     );
+    let copied = sandbox.run(&["copy", ".state", "file://there"]).exits(14);
+    assert!(
+        copied.stdout.contains("stack default/other: copied") && copied.stderr.contains("odd.json"),
+        "{copied:?}"
+    );
     sandbox.run(&["salvage", "--yes"]).exits(0);
     sandbox.run(&["stack", "ls"]).exits(0);
 }
