@@ -97,6 +97,19 @@ impl Report {
         Self::raw(Vec::new(), Vec::new())
     }
 
+    /// Several reports as one. Its exit code is the most severe one: integrity before authenticity.
+    pub(crate) fn joined(reports: Vec<Self>) -> Self {
+        let mut joined = Self::empty();
+        for report in reports {
+            joined.body.extend(report.body);
+            joined.warnings.extend(report.warnings);
+            if joined.code != ExitCode::Integrity && report.code != ExitCode::Done {
+                joined.code = report.code;
+            }
+        }
+        joined
+    }
+
     /// The same report with more warnings on stderr. A JSON document that is already built doesn't contain them.
     pub(crate) fn warned(mut self, more: Vec<String>) -> Self {
         self.warnings.extend(more);

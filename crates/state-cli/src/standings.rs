@@ -8,7 +8,7 @@ use crate::invocation::Invocation;
 use crate::output::{Output, line_to_stderr};
 use state_core::{Serial, StackName};
 use state_manager::{Authenticity, OpeningObserver, Standing};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// A reason to doubt a stack.
@@ -38,7 +38,7 @@ struct Findings {
     /// Warnings for the report in JSON.
     unreported: Vec<String>,
     /// Descriptions of stacks that were rolled back.
-    regressions: Vec<String>,
+    regressions: BTreeMap<StackName, String>,
 }
 
 impl Standings {
@@ -64,9 +64,9 @@ impl Standings {
         }
     }
 
-    /// Describes the first opened stack that was rolled back; none if none was.
-    pub(crate) fn regression(&self) -> Option<String> {
-        self.found().regressions.first().cloned()
+    /// Describes how an opened stack was rolled back; none if it wasn't.
+    pub(crate) fn regression(&self, stack: &StackName) -> Option<String> {
+        self.found().regressions.get(stack).cloned()
     }
 
     /// Reports that values of a stack stayed encrypted although they should have been shown: a user with write access to the
@@ -143,7 +143,10 @@ impl OpeningObserver for Standings {
                 format!("{regression}; if the stack was restored on purpose, run `statectl trust --accept`");
             let warning = self.invocation.or_stack(Some(stack)).apply(&warning);
             self.warn(stack, Doubt::RolledBack, warning);
-            self.found().regressions.push(regression);
+            self.found()
+                .regressions
+                .entry(stack.clone())
+                .or_insert(regression);
         }
     }
 }

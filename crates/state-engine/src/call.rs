@@ -7,10 +7,12 @@
 mod answers;
 mod approving;
 mod ending;
+mod subject;
 #[cfg(test)]
 mod tests;
 
 pub(crate) use answers::Answers;
+pub(crate) use subject::{CallTarget, RecordedObject};
 
 use crate::approval::{CommandApprovals, CommandCall};
 use crate::interrupt::Interrupt;
@@ -24,9 +26,8 @@ use crate::record::DurableIntent;
 use crate::registry::{RegisteredProvider, Registry};
 use answers::{AnswerCache, Question};
 use ending::{catch_panic, complete_failure, mask_failure, require_id};
-use state_core::sensitive::SecretStrings;
 use state_core::target::TargetProvider;
-use state_core::{Clock, Crypter, Entry, EntryKey, Error, MutationId, Properties, StackName};
+use state_core::{Clock, Crypter, Error, MutationId, Properties, StackName};
 use state_manager::Session;
 use std::collections::BTreeSet;
 use std::future::Future;
@@ -87,43 +88,6 @@ pub(crate) struct Caller {
     pub(crate) answers: Arc<Answers>,
 }
 
-/// The resource that a call is about.
-#[derive(Clone)]
-pub(crate) struct CallTarget {
-    pub(crate) key: EntryKey,
-    pub(crate) kind: String,
-    pub(crate) timeout: Option<Duration>,
-    /// Secrets that the provider receives and must not repeat in its messages.
-    pub(crate) secrets: SecretStrings,
-    /// Whether the run changed a dependency, so that cached answers must not be used.
-    pub(crate) dependency_changed: bool,
-}
-
-/// The recorded properties of an object, as providers receive them.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct RecordedObject {
-    pub(crate) id: Option<String>,
-    pub(crate) inputs: Properties,
-    pub(crate) outputs: Properties,
-    /// Ids of the objects of other entries. The pending create didn't make any of them, so the provider must not return
-    /// one. Set only while a pending create is settled.
-    pub(crate) others: BTreeSet<String>,
-    /// The pending create that may have made the object. Set only while this create is settled.
-    pub(crate) mutation: Option<MutationId>,
-}
-
-impl RecordedObject {
-    pub(crate) fn of(entry: &Entry) -> Self {
-        Self {
-            id: entry.id.clone(),
-            inputs: entry.inputs.clone().unwrap_or_default(),
-            outputs: entry.outputs.clone().unwrap_or_default(),
-            others: BTreeSet::new(),
-            mutation: None,
-        }
-    }
-}
-
 impl Caller {
     /// The description of a kind. `None` if no provider is registered for the kind, or if its provider doesn't describe
     /// it.
@@ -134,6 +98,13 @@ impl Caller {
     /// Why the outcome of a mutation isn't final yet ([`Provider::unfinished_work`]).
     pub(crate) fn unfinished_work(&self, kind: &str, mutation: MutationId) -> Option<String> {
         self.registry.get(kind)?.provider.unfinished_work(mutation)
+    }
+
+    /// Lets a provider delete what it keeps about a mutation whose result is durable ([`Provider::forget_work`]).
+    pub(crate) fn forget_work(&self, kind: &str, mutation: MutationId) {
+        if let Some(registered) = self.registry.get(kind) {
+            registered.provider.forget_work(mutation);
+        }
     }
 
     pub(crate) async fn check(
@@ -469,18 +440,6 @@ impl Caller {
                 let reason = format!("its provider panicked in `{what}`");
                 Err(CallError::Failed(Failure::unknown(reason)))
             }
-        }
-    }
-}
-
-impl CallTarget {
-    pub(crate) fn entry(entry: &Entry) -> Self {
-        Self {
-            key: entry.key(),
-            kind: entry.kind.clone().unwrap_or_default(),
-            timeout: None,
-            secrets: SecretStrings::of_entry(entry),
-            dependency_changed: false,
         }
     }
 }

@@ -292,6 +292,7 @@ impl Deployment {
         drop(recording);
         let ended =
             ended.map_err(|error| StepError::recording(&step.key, Some(&step), Some(pending), error))?;
+        self.forget_work(&target, pending, &ended);
         let committed = match ended {
             EndResult::Refused(violations) => {
                 let reasons: Vec<String> = violations.iter().map(ToString::to_string).collect();
@@ -310,6 +311,13 @@ impl Deployment {
         step.new = committed.as_ref().map(|committed| committed.entry().clone());
         self.committed(step);
         Ok(committed)
+    }
+
+    /// Lets the provider delete what it keeps about a step whose result is durable.
+    fn forget_work(&self, target: &CallTarget, mutation: MutationId, ended: &EndResult) {
+        if !self.is_plan() && matches!(ended, EndResult::Committed(_)) {
+            self.caller.forget_work(&target.kind, mutation);
+        }
     }
 
     /// Returns the intended entry with the id and outputs of the object. Without an object, returns the entry

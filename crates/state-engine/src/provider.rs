@@ -54,6 +54,10 @@ pub trait Provider: fmt::Debug + Send + Sync {
         None
     }
 
+    /// Deletes what the provider keeps about the work of a mutation for [`Self::unfinished_work`] and [`Self::read`]. The
+    /// engine calls this method after the result of the mutation is durable. By default the provider keeps nothing.
+    fn forget_work(&self, _mutation: MutationId) {}
+
     /// Configures the provider. The engine calls this method before it first calls any other method except `describe`
     /// and `commands`, once per configuration. Settling (see [`settle`](crate::settle)), plan and run then use the same
     /// configured provider.

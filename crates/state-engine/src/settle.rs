@@ -134,6 +134,9 @@ pub(crate) async fn settle(
         let log = caller.logger.for_address(&operation.target.address);
         match settled {
             Ok(how) => {
+                if let Some(kind) = kind_of(&basis.state, &operation) {
+                    caller.forget_work(&kind, operation.id);
+                }
                 let how = how.to_owned();
                 observer.event(&Event::Settled { operation, how });
             }
@@ -255,9 +258,13 @@ async fn settle_one(
 
 /// Why the outcome of an operation isn't final yet, if its provider says so.
 fn unfinished_work(caller: &Caller, state: &State, operation: &PendingOperation) -> Option<String> {
+    caller.unfinished_work(&kind_of(state, operation)?, operation.id)
+}
+
+/// The kind of an operation's resource.
+fn kind_of(state: &State, operation: &PendingOperation) -> Option<String> {
     let entry = operation.entry.as_ref();
-    let entry = entry.or_else(|| state.entry(&operation.target))?;
-    caller.unfinished_work(entry.kind.as_deref()?, operation.id)
+    entry.or_else(|| state.entry(&operation.target))?.kind.clone()
 }
 
 /// Decides how a pending create is settled. `given_id` is the object's id in the user's decision. `known` is the id

@@ -19,10 +19,12 @@
 
 #[cfg(feature = "fs")]
 mod file;
+#[cfg(feature = "fs")]
 mod store_identity;
 
 #[cfg(feature = "fs")]
 pub use file::FileKnownStacks;
+#[cfg(feature = "fs")]
 pub use store_identity::StoreIdentity;
 
 use async_trait::async_trait;
@@ -111,6 +113,7 @@ pub struct SalvageEnd {
 
 impl StackPin {
     /// The pin of a stack whose stored pin can't be read.
+    #[cfg(feature = "fs")]
     pub(crate) fn unreadable(reason: String) -> Self {
         Self {
             unreadable: Some(reason),

@@ -18,7 +18,7 @@
 //! | `object_files`, `stack_files` | the intact objects of a stack, and all damage |
 //! | `intact_objects`, `rebuilt_backend` | reads intact objects one at a time, also for a rebuilt stack |
 //! | `head_template` | name, policy and keys for a rebuilt head |
-//! | `rebuild` | a stack from intact parts |
+//! | `rebuild`, `beginnings` | a stack from intact parts, replayed from a beginning of its history |
 //! | `survey`, `stack_folders` | damage, surviving revisions and orphaned stacks of a store |
 //! | `exchange`, `attachment` | put a stack in the place of another one, and let its name lead to it |
 //! | `repair`, `report`, `marking` | puts rebuilt parts in place, with a revision that records the salvage |
@@ -31,6 +31,7 @@
 
 mod attachment;
 mod backup;
+mod beginnings;
 mod comparison;
 mod damage;
 mod damaged_store;

@@ -5,12 +5,13 @@ use crate::context::{CommandResult, Context};
 use crate::error::CliError;
 use crate::exit::ExitCode;
 use crate::marks::count;
+use crate::output::Report;
 use crate::reading::At;
 use crate::render::{Page, Style};
 use serde::Serialize;
-use state_core::verify::Report;
+use state_core::verify::Report as IntegrityReport;
 use state_core::{RevisionId, Snapshot, StackName};
-use state_manager::{StoreSurvey, VerifyReport};
+use state_manager::{Stack, StackSurvey, Stacks, StoreSurvey, VerifyReport};
 
 /// Check the integrity of a stack
 ///
@@ -18,7 +19,7 @@ use state_manager::{StoreSurvey, VerifyReport};
 /// a file is damaged, and with 12 if the stack was rolled back since this client last saw it.
 ///
 /// With `--deep`, a store in a local folder or an object store is checked to its end: all damage is listed, with the revisions that can still be
-/// read, and so are stacks that no name leads to.
+/// read, and so are stacks that no name leads to. Without `--stack`, all stacks of the store are checked.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Also check the whole history, all checkpoints, all logs and the files of replaced data keys
@@ -48,26 +49,78 @@ struct VerifyDocument {
 
 /// Runs the command `verify` and returns its report.
 pub(crate) async fn run(context: &Context, args: &Args) -> CommandResult {
-    let verified = verify(context, args).await;
     if !args.deep {
-        return report(context, verified?);
+        return report(context, verify(context, args).await?);
     }
-    let survey = match context.store.files()? {
-        Some(files) => match files.survey().await {
-            Ok(survey) => Some(survey).filter(|survey| !survey.is_intact()),
-            // A store that wasn't looked at must not look intact.
-            Err(error) if verified.is_ok() => return Err(error.into()),
-            Err(_) => None,
-        },
-        None => None,
-    };
+    if let Some((stacks, names)) = several_stacks(context).await {
+        return verify_all(context, &stacks, &names).await;
+    }
+    let verified = verify(context, args).await;
+    let survey = survey(context, verified.is_ok()).await?;
     match (verified, survey) {
         (Ok(verified), survey) => report(context, VerifyDocument { survey, ..verified }),
         // The first damage ended the verification, and the survey found all of it.
         (Err(error), Some(survey)) if code_beside(&error, &survey).is_some() => {
-            report_damage(context, &error, survey)
+            let name = context.settings.stack.clone();
+            report_damage(context, name, &error, Some(survey))
         }
         (Err(error), _) => Err(error),
+    }
+}
+
+/// The stacks of the store, if there are several and the user named none. None if they can't be listed: then the verification
+/// reports why.
+async fn several_stacks(context: &Context) -> Option<(Stacks, Vec<StackName>)> {
+    if context.settings.stack.is_some() {
+        return None;
+    }
+    let stacks = context.store.open().await.ok()?;
+    let mut names = stacks.names().await.ok()?;
+    names.sort();
+    (names.len() > 1).then_some((stacks, names))
+}
+
+/// Verifies all stacks of the store. Each report contains the damage of its stack; the last one contains the damage of the store,
+/// and the stacks that no name leads to, too.
+async fn verify_all(context: &Context, stacks: &Stacks, names: &[StackName]) -> CommandResult {
+    let mut rest = survey(context, true).await?.unwrap_or_default();
+    let mut reports = Vec::new();
+    for name in names {
+        let is_its = |found: &mut StackSurvey| found.name.as_ref() == Some(name) && !found.orphaned;
+        let mut its = StoreSurvey {
+            damage: Vec::new(),
+            stacks: rest.stacks.extract_if(.., is_its).collect(),
+        };
+        if Some(name) == names.last() {
+            its.stacks.append(&mut rest.stacks);
+            its.damage.append(&mut rest.damage);
+        }
+        let its = Some(its).filter(|survey| !survey.is_intact());
+        let verified = async {
+            let stack = context.store.find(stacks, name).await?;
+            verify_stack(context, &stack, true).await
+        };
+        reports.push(match (verified.await, its) {
+            (Ok(verified), survey) => report(context, VerifyDocument { survey, ..verified })?,
+            (Err(error), survey) if matches!(error.code, ExitCode::Integrity | ExitCode::Undecipherable) => {
+                report_damage(context, Some(name.clone()), &error, survey)?
+            }
+            (Err(error), _) => return Err(error),
+        });
+    }
+    Ok(Report::joined(reports))
+}
+
+/// All damage in the files of the store; none if nothing is damaged, or if the store has no files that can be surveyed.
+async fn survey(context: &Context, is_needed: bool) -> Result<Option<StoreSurvey>, CliError> {
+    let Some(files) = context.store.files()? else {
+        return Ok(None);
+    };
+    match files.survey().await {
+        Ok(survey) => Ok(Some(survey).filter(|survey| !survey.is_intact())),
+        // A store that wasn't looked at must not look intact.
+        Err(error) if is_needed => Err(error.into()),
+        Err(_) => Ok(None),
     }
 }
 
@@ -86,26 +139,38 @@ fn code_beside(error: &CliError, survey: &StoreSurvey) -> Option<ExitCode> {
 
 async fn verify(context: &Context, args: &Args) -> Result<VerifyDocument, CliError> {
     let stack = context.store.open_stack().await?;
-    let (at, found) = match &args.at.at {
-        None => (None, stack.verify(args.deep).await?),
-        Some(wanted) => {
-            let view = stack.tip().await?;
-            let revision = view.resolve(wanted).await??;
-            let found = verify_revision(&view.get(&revision).await?);
-            (Some(revision), found)
-        }
+    let Some(wanted) = &args.at.at else {
+        return verify_stack(context, &stack, args.deep).await;
     };
+    let view = stack.tip().await?;
+    let revision = view.resolve(wanted).await??;
+    let found = verify_revision(&view.get(&revision).await?);
+    Ok(document(context, &stack, Some(revision), args.deep, found))
+}
+
+async fn verify_stack(context: &Context, stack: &Stack, deep: bool) -> Result<VerifyDocument, CliError> {
+    let found = stack.verify(deep).await?;
+    Ok(document(context, stack, None, deep, found))
+}
+
+fn document(
+    context: &Context,
+    stack: &Stack,
+    at: Option<RevisionId>,
+    deep: bool,
+    found: VerifyReport,
+) -> VerifyDocument {
     // An older copy of the stack may be intact in itself, and still isn't the stack that this client knows.
-    let regression = context.standings.regression();
-    Ok(VerifyDocument {
+    let regression = context.standings.regression(stack.name());
+    VerifyDocument {
         stack: stack.name().to_string(),
         at,
-        deep: args.deep,
+        deep,
         valid: found.report.is_valid() && regression.is_none(),
         regression,
         found,
         survey: None,
-    })
+    }
 }
 
 fn report(context: &Context, mut verified: VerifyDocument) -> CommandResult {
@@ -145,33 +210,33 @@ fn report(context: &Context, mut verified: VerifyDocument) -> CommandResult {
 }
 
 /// The report on a stack that can't be verified as a whole.
-fn report_damage(context: &Context, error: &CliError, survey: StoreSurvey) -> CommandResult {
-    let stack = context.settings.stack.as_ref().map(ToString::to_string);
-    let first = survey.stacks.iter().find_map(|stack| stack.name.as_ref());
+fn report_damage(
+    context: &Context,
+    stack: Option<StackName>,
+    error: &CliError,
+    survey: Option<StoreSurvey>,
+) -> CommandResult {
+    let stacks = survey.iter().flat_map(|survey| &survey.stacks);
+    let stack = stack.or_else(|| stacks.filter_map(|stack| stack.name.clone()).next());
+    let code = survey.as_ref().and_then(|survey| code_beside(error, survey));
     let verified = VerifyDocument {
-        stack: stack
-            .or_else(|| first.map(ToString::to_string))
-            .unwrap_or_default(),
+        stack: stack.map(|name| name.to_string()).unwrap_or_default(),
         at: None,
         deep: true,
         valid: false,
         regression: None,
-        found: no_counts(Report::default()),
-        survey: Some(survey),
+        found: no_counts(IntegrityReport::default()),
+        survey,
     };
     let report = context.report("verify", &verified, Vec::new(), |page| {
         page.labelled(Style::Bad, "error:", &error.message);
         if let Some(survey) = &verified.survey {
             print_survey(page, survey);
+            page.styled(Style::Bad, "files are damaged: run `statectl salvage`");
         }
-        page.styled(Style::Bad, "files are damaged: run `statectl salvage`");
         page.space("\n");
     })?;
-    let code = verified
-        .survey
-        .as_ref()
-        .and_then(|survey| code_beside(error, survey));
-    Ok(report.with_code_if(true, code.unwrap_or(ExitCode::Integrity)))
+    Ok(report.with_code(code.unwrap_or(error.code)))
 }
 
 fn findings(page: &mut Page, found: &VerifyReport) {
@@ -213,7 +278,7 @@ fn verify_revision(snapshot: &Snapshot) -> VerifyReport {
     }
 }
 
-fn no_counts(report: Report) -> VerifyReport {
+fn no_counts(report: IntegrityReport) -> VerifyReport {
     VerifyReport {
         report,
         frames: 0,

@@ -1,7 +1,7 @@
 //! Commands that outlive their `statectl`, because it was killed or its terminal was closed.
 
 use crate::programs::{command, signal, started};
-use crate::sandbox::{Sandbox, WITH_HANGUP, started_by};
+use crate::sandbox::{Sandbox, WITH_HANGUP, run, started_by};
 use state_core::testkit::run::skip;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -73,6 +73,37 @@ fn command_that_outlives_a_killed_run_is_not_run_twice() {
     let nothing = sandbox.run(&["up", "--yes"]).exits(0);
     assert_eq!(nothing.stdout, "nothing to do\n");
     assert_eq!(starts(&sandbox), 1, "the confirmed object is kept");
+}
+
+#[test]
+fn another_client_does_not_run_a_create_that_may_run_on() {
+    let sandbox = killed();
+    let elsewhere = |arguments: &[&str]| {
+        let mut command = sandbox.command(arguments);
+        command.env("XDG_STATE_HOME", sandbox.path().join("other-state"));
+        run(&mut command)
+    };
+    for arguments in [&["up", "--yes"][..], &["refresh", "state.yaml", "--yes"]] {
+        let ran = elsewhere(arguments).exits(18);
+        assert!(ran.stderr.contains("its `create` may still run"), "{ran:?}");
+        assert_eq!(starts(&sandbox), 1, "{arguments:?}");
+    }
+    finish(&sandbox);
+    elsewhere(&["up", "--yes"]).exits(0);
+    assert_eq!(elsewhere(&["up", "--yes"]).exits(0).stdout, "nothing to do\n");
+    assert_eq!(starts(&sandbox), 1, "the confirmed object is kept");
+}
+
+#[test]
+fn command_that_ended_without_an_object_is_run_again() {
+    let sandbox = killed();
+    finish(&sandbox);
+    std::fs::remove_file(sandbox.path().join("made")).unwrap();
+    sandbox.run(&["up", "--yes"]).exits(0);
+    assert_eq!(starts(&sandbox), 2);
+    let locks = sandbox.path().join("user-state/statectl/running");
+    let left = std::fs::read_dir(locks).unwrap().count();
+    assert_eq!(left, 0, "no file of a recorded operation stays");
 }
 
 #[test]

@@ -6,8 +6,7 @@ use crate::context::{StackContext, StoreContext};
 use crate::keys::authenticate::{Authenticated, OpenedJournal};
 use crate::keys::position::{Continuity, StackPosition};
 use crate::keys::proof::Proof;
-use crate::known_stacks::{SalvageEnd, SealingChange, SealingPin, StackPin};
-use state_core::backend::Tail;
+use crate::known_stacks::{SealingChange, SealingPin, StackPin};
 use state_core::{Error, Head, KeyId, Lineage, Result, RevisionId, Serial, StackName, State};
 
 /// The position of a stack compared with the pinned one.
@@ -266,19 +265,6 @@ pub(crate) async fn withdraw_name(stack: &StackContext) {
     .await;
 }
 
-/// Pins the end of the journal that this client is about to put in the place of a damaged one. If this client crashes
-/// after the exchange, it still recognises its own salvage, which ends before what it remembers.
-pub(crate) async fn announce_salvage(store: &StoreContext, lineage: Lineage, end: Tail) {
-    let Tail { next, chain } = end;
-    change_pin(store, lineage, |before| {
-        Some(StackPin {
-            salvaging_to: Some(SalvageEnd { next, chain }),
-            ..before?.clone()
-        })
-    })
-    .await;
-}
-
 /// Pins the salvage that this client announced, if an authenticated journal contains it. Returns the pin then.
 pub(crate) async fn follow_salvage(
     stack: &StackContext,
@@ -327,7 +313,7 @@ pub(crate) async fn remember_opened(store: &StoreContext, lineage: Lineage) {
 
 /// Replaces the pin of a stack by the result of `change`, which is called again if another process of this client
 /// changed the pin meanwhile. Does nothing if `change` returns none, or if the known stacks are missing or unreadable.
-async fn change_pin(
+pub(crate) async fn change_pin(
     store: &StoreContext,
     lineage: Lineage,
     change: impl Fn(Option<&StackPin>) -> Option<StackPin> + Send + Sync,

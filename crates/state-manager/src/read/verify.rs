@@ -278,7 +278,7 @@ async fn means_the_same(
     if one == other {
         return Ok(true);
     }
-    if one.continuation() != other.continuation() {
+    if !continues_alike(one, other) {
         return Ok(false);
     }
     let snapshot = |state: &State| state.snapshot(String::new(), Timestamp::new(""));
@@ -294,6 +294,17 @@ async fn means_the_same(
         }
         (one, other) => one.and(other).map(|_| false),
     }
+}
+
+/// Whether a replayed and a stored state are continued in the same way. The stored one may remember more mutations: a history
+/// whose beginning a salvage made doesn't know those before it.
+fn continues_alike(replayed: &State, stored: &State) -> bool {
+    let (mut replayed, stored) = (replayed.continuation(), stored.continuation());
+    if !stored.recent.ends_with(&replayed.recent) {
+        return false;
+    }
+    replayed.recent.clone_from(&stored.recent);
+    replayed == stored
 }
 
 /// The state at a slot, replayed from a base.

@@ -2,8 +2,8 @@
 //! keeps the most revisions on: a stack counts as rebuilt only if the ordinary readers accept it and replay its state.
 
 use crate::objects::document::{RevisionDocument, RevisionRecord};
-use crate::objects::snapshots;
 use crate::read::view::View;
+use crate::salvage::beginnings::{Candidate, candidates};
 use crate::salvage::earlier_keys;
 use crate::salvage::frame_index::FrameChain;
 use crate::salvage::frame_tags;
@@ -12,15 +12,10 @@ use crate::salvage::intact_objects::IntactObjects;
 use crate::salvage::rebuilt_backend::RebuiltBackend;
 use crate::salvage::stack_files::{StackFiles, watermark};
 use crate::stack::Stack;
-use bytes::Bytes;
 use state_core::backend::{Backend, ChainAnchors, ObjectKind, ObjectName, Tail};
 use state_core::head::Collection;
 use state_core::history::History;
-use state_core::journal::{FrameKind, Record, ResetCause, decode_records};
-use state_core::snapshot::ForeignSerial;
-use state_core::{
-    Base, Digest, Error, Frame, Head, MutationId, Result, Serial, Slot, SnapshotRef, State, Timestamp,
-};
+use state_core::{Base, Digest, Error, Frame, Head, Result, Serial, Slot};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -61,13 +56,6 @@ pub(super) enum Beginning {
     Earliest,
     /// The one that needs the fewest frames and snapshots first: for the state at one revision.
     Latest,
-}
-
-/// A beginning of the history.
-struct Candidate {
-    base: Base,
-    /// A snapshot that isn't stored: the empty state before a revision that replaced all resources.
-    made: Option<(ObjectName, Bytes)>,
 }
 
 /// Rebuilds the stack that ends with the frame that has this chain.
@@ -312,142 +300,6 @@ pub(super) async fn store_in(
         target.adopt_object(head.lineage, name, bytes).await?;
     }
     target.adopt_stack(head, before, frames).await
-}
-
-/// The possible beginnings of the history, earliest first.
-fn candidates(files: &StackFiles, template: &HeadTemplate, chain: &FrameChain) -> Result<Vec<Candidate>> {
-    let mut bases = vec![Base::empty(files.lineage)];
-    if template.is_stored {
-        bases.extend(template.head.bases().map(|(_, base)| base.clone()));
-    }
-    for document in files.revisions.values() {
-        bases.extend(document.base().cloned());
-    }
-    for frame in chain
-        .frames
-        .iter()
-        .filter(|frame| frame.kind() == FrameKind::Data)
-    {
-        for record in records(frame) {
-            if let Record::Checkpoint(note) = record {
-                bases.push(note.base);
-            }
-        }
-    }
-    let positions = chain.frames.iter().map(Tail::after);
-    let positions: BTreeMap<Slot, Digest> = std::iter::once(chain.before)
-        .chain(positions)
-        .map(|tail| (tail.next, tail.chain))
-        .collect();
-    let is_here = |base: &Base| positions.get(&base.start) == Some(&base.chain);
-    let is_stored = |snapshot: &SnapshotRef| files.objects.contains(&snapshot.object());
-    bases.retain(|base| is_here(base) && base.snapshots().all(is_stored));
-    let stored = bases.into_iter().map(|base| Candidate { base, made: None });
-    let mut candidates: Vec<Candidate> = stored.chain(replacements(files, chain)?).collect();
-    candidates.sort_by_key(|candidate| (candidate.base.start, candidate.made.is_some()));
-    candidates.dedup_by(|one, other| one.base == other.base);
-    Ok(candidates)
-}
-
-fn records(frame: &Frame) -> Vec<Record> {
-    decode_records("journal frame", frame.payload()).unwrap_or_default()
-}
-
-/// Beginnings right before a revision that replaced all resources by those of a stored snapshot: its state needs nothing
-/// that was recorded before, except for the serials of imported states, as long as nothing was pending then.
-fn replacements(files: &StackFiles, chain: &FrameChain) -> Result<Vec<Candidate>> {
-    let mut found = Vec::new();
-    // Without the frames from the first one on, it is unknown what was pending.
-    if chain.before != Tail::genesis(files.lineage) {
-        return Ok(found);
-    }
-    let mut outlasting = OutlastingState::default();
-    let mut at = chain.before;
-    for frame in &chain.frames {
-        let records = match frame.kind() {
-            FrameKind::Data => records(frame),
-            _ => Vec::new(),
-        };
-        let begins = matches!(records.first(), Some(Record::UpdateStart(_)));
-        let replaces = records.iter().any(|record| match record {
-            Record::ResetBase(reset) => files.objects.contains(&reset.snapshot.object()),
-            _ => false,
-        });
-        if begins && replaces && outlasting.is_settled() {
-            found.push(empty_before(files, at, &outlasting)?);
-        }
-        for record in &records {
-            outlasting.note(record);
-        }
-        at = Tail::after(frame);
-    }
-    Ok(found)
-}
-
-/// A base with the empty state after the last revision, and what outlasts a replacement of the resources.
-fn empty_before(files: &StackFiles, at: Tail, outlasting: &OutlastingState) -> Result<Candidate> {
-    let mut snapshot = State::new(files.lineage).snapshot(String::new(), Timestamp::new(""));
-    snapshot.serial = Some(outlasting.serial);
-    snapshot.foreign_serials.clone_from(&outlasting.foreign_serials);
-    let packed = snapshots::pack(&snapshot, at.next)?;
-    let base = Base {
-        snapshot: Some(packed.reference.clone()),
-        content: None,
-        start: at.next,
-        chain: at.chain,
-    };
-    Ok(Candidate {
-        base,
-        made: Some((packed.reference.object(), packed.bytes)),
-    })
-}
-
-/// What a state has that outlasts a replacement of its resources.
-#[derive(Default)]
-struct OutlastingState {
-    serial: Serial,
-    foreign_serials: BTreeMap<String, ForeignSerial>,
-    pending: BTreeSet<MutationId>,
-    is_update_open: bool,
-    /// Whether there were moves between stacks, or imported pending operations, of which an end isn't noted here.
-    is_entangled: bool,
-    is_invalidated: bool,
-}
-
-impl OutlastingState {
-    fn note(&mut self, record: &Record) {
-        match record {
-            Record::UpdateStart(_) => self.is_update_open = true,
-            Record::UpdateEnd(end) => {
-                self.is_update_open = false;
-                self.serial = end.serial;
-            }
-            Record::DetachedRevision(detached) => self.serial = detached.serial,
-            Record::Begin(begin) => drop(self.pending.insert(begin.id)),
-            Record::End(end) => drop(self.pending.remove(&end.id)),
-            Record::Resolve(resolve) => drop(self.pending.remove(&resolve.id)),
-            Record::ResetBase(reset) => {
-                self.is_entangled |= !reset.pending.is_empty();
-                if let ResetCause::Import {
-                    foreign: Some((system, imported)),
-                } = &reset.cause
-                {
-                    let before = self.foreign_serials.get(system).copied();
-                    let known = ForeignSerial::after_import(before, *imported, self.serial.next());
-                    self.foreign_serials.insert(system.clone(), known);
-                }
-            }
-            Record::MoveIn(_) | Record::MoveOut(_) | Record::MoveEnd(_) => self.is_entangled = true,
-            Record::Invalidate(_) => self.is_invalidated = true,
-            Record::Validate(_) => self.is_invalidated = false,
-            _ => {}
-        }
-    }
-
-    fn is_settled(&self) -> bool {
-        let is_idle = self.pending.is_empty() && !self.is_update_open;
-        is_idle && !self.is_entangled && !self.is_invalidated && self.serial > Serial::ZERO
-    }
 }
 
 /// The chain after the frame that made a revision, and whether the revision was an update. None if no frame is left.

@@ -2,9 +2,11 @@
 //! stack is complete before it takes the place of the damaged one, with the revision that records the salvage. The name pointer
 //! follows.
 
+use crate::context::StoreContext;
 use crate::intent::UpdateRequest;
 use crate::keys::authenticate::UncheckedName;
 use crate::keys::trust;
+use crate::known_stacks::{SalvageEnd, StackPin};
 use crate::salvage::Salvage;
 use crate::salvage::attachment;
 use crate::salvage::damaged_store::{PointerFile, SharedStore, path_of};
@@ -17,6 +19,7 @@ use crate::salvage::report::{self, Cause, SalvageReport, SalvagedStack};
 use crate::salvage::stack_files::StackFiles;
 use crate::salvage::store_repair::StoreRepair;
 use crate::salvage::survey::{self, Survivors};
+use state_core::backend::Tail;
 use state_core::sealing::StackKey;
 use state_core::{Error, ErrorKind, Lineage, Result, RevisionId, StackName, UpdateKind, UpdateResult};
 use std::sync::Arc;
@@ -279,7 +282,7 @@ impl Repair<'_> {
             let request = self.request(report, cause);
             let (marked, revision) = Box::pin(marking::mark(&self.salvage.client, rebuilt, request)).await?;
             let client = self.salvage.client.remembering_store(self.store().backend()?);
-            trust::announce_salvage(&client, files.lineage, marked.end()).await;
+            announce_salvage(&client, files.lineage, marked.end()).await;
             self.replace(files, &marked).await?;
             (report.rebuilt, report.revision) = (true, revision);
         }
@@ -387,4 +390,17 @@ const fn is_obstacle(kind: ErrorKind) -> bool {
         kind,
         Conflict | Corrupt | Distrusted | Integrity | Invalid | Locked | NotFound | Sealed
     )
+}
+
+/// Pins the end of the journal that this client is about to put in the place of a damaged one. If this client crashes
+/// after the exchange, it still recognises its own salvage, which ends before what it remembers.
+async fn announce_salvage(store: &StoreContext, lineage: Lineage, end: Tail) {
+    let Tail { next, chain } = end;
+    trust::change_pin(store, lineage, |before| {
+        Some(StackPin {
+            salvaging_to: Some(SalvageEnd { next, chain }),
+            ..before?.clone()
+        })
+    })
+    .await;
 }

@@ -19,7 +19,7 @@ use std::collections::BTreeMap;
 const FRAME: &str = "journal frame";
 
 /// What a survey of a store found.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct StoreSurvey {
     /// Damage outside of the folders of stacks: the file `format`, and name pointers.

@@ -5,6 +5,7 @@ mod interrupted;
 mod lost_revisions;
 mod raced;
 mod unproven;
+mod watched_store;
 
 use super::*;
 use bytes::Bytes;

@@ -149,3 +149,28 @@ fn frames_under_a_replaced_key_count_only_if_the_head_has_them() {
     }
     assert_eq!(stack.readable(), [0; 0]);
 }
+
+#[test]
+fn history_that_begins_at_an_import_agrees_with_a_rekey() {
+    let sandbox = Sandbox::new();
+    let run = |arguments: &[&str]| as_user(&sandbox, "anna", arguments).exits(0).stdout;
+    let shop = fs::read_to_string(fixture("shop.tfstate")).unwrap();
+    let mut state: serde_json::Value = serde_json::from_str(&shop).unwrap();
+    for serial in [100, 101] {
+        state["serial"] = serial.into();
+        let path = sandbox.write("shop.tfstate", state.to_string());
+        run(&["import", path.to_str().unwrap(), "--yes"]);
+    }
+    run(&["rekey", "--yes"]);
+    let exported = run(&["export", "--show-secrets"]);
+    let snapshots = stack_folder(&sandbox).join("snapshots");
+    let mut names = files_below(&snapshots);
+    names.sort();
+    remove(&snapshots.join(&names[0]));
+    run(&["salvage", "--yes"]);
+    let salvaged = run(&["export", "--show-secrets"]);
+    assert_eq!(without_serial(&salvaged), without_serial(&exported));
+    run(&["verify", "--deep"]);
+    run(&["taint", NETWORK, "--yes"]);
+    run(&["verify", "--deep"]);
+}

@@ -4,6 +4,9 @@
 //! about to create, and a second create would make a second object. So each command that changes something inherits a
 //! descriptor of a locked file named after its mutation. The operating system releases the lock when the last process with
 //! the descriptor ends, however it ends: the command, and background processes that it left.
+//!
+//! The file stays until the result of the mutation is recorded. So a missing file means that this folder can't prove that
+//! the command ended: another user or another machine may have started it.
 
 use rustix::process::Pid;
 use state_core::MutationId;
@@ -67,11 +70,7 @@ impl CommandLocks {
             Ok(file) => file,
         };
         match file.try_lock() {
-            Ok(()) => {
-                // The command ended. A file that stays is read again the next time.
-                std::fs::remove_file(&path).ok();
-                None
-            }
+            Ok(()) => None,
             Err(TryLockError::WouldBlock) => {
                 let mut pid = String::new();
                 let is_read = file.take(MAX_PID_BYTES).read_to_string(&mut pid).is_ok();
@@ -85,6 +84,19 @@ impl CommandLocks {
                 "its command may still be running: {}: {error}",
                 path.display()
             )),
+        }
+    }
+
+    /// Whether the file of a mutation proves that its command was started with a lock of this folder. Without a folder,
+    /// commands hold no locks, and nothing is known about other processes either.
+    pub(super) fn proves_start(&self, mutation: MutationId) -> bool {
+        self.path(mutation).is_none_or(|path| path.exists())
+    }
+
+    /// Deletes the file of a mutation whose result is recorded.
+    pub(super) fn forget(&self, mutation: MutationId) {
+        if let Some(path) = self.path(mutation) {
+            std::fs::remove_file(path).ok();
         }
     }
 
@@ -110,8 +122,11 @@ impl CommandLock {
         }
     }
 
-    /// Deletes the file after the command exited. Background processes of the command don't delay its result.
+    /// Puts an unlocked file in the place of the locked one after the command exited: background processes of the command
+    /// keep the lock of the former file, but don't delay the result.
     pub(super) fn release(self) {
-        std::fs::remove_file(&self.path).ok();
+        if std::fs::remove_file(&self.path).is_ok() && File::create_new(&self.path).is_err() {
+            // Without the file, the next run can't prove that the command ended, and asks the user.
+        }
     }
 }

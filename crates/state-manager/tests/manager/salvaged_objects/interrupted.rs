@@ -1,109 +1,30 @@
 //! A salvage of an object store that is killed at each of its writes: nothing is lost, no older state is shown as current, and the
 //! next salvage completes it.
 
+use super::watched_store::WatchedStore;
 use super::*;
-use async_trait::async_trait;
-use futures_util::StreamExt;
-use futures_util::stream::BoxStream;
-use state_backend_object_store::object_store::{
-    CopyOptions, Error, GetOptions, GetResult, ListResult, MultipartUpload, ObjectMeta, PutMultipartOptions,
-    PutOptions, PutPayload, PutResult, Result,
-};
+use state_backend_object_store::object_store::Error;
 use state_manager::RevisionKind;
-use std::fmt;
 use std::sync::atomic::AtomicUsize;
 
 /// A store that refuses all writes after a number of them, as if the client was killed.
-#[derive(Debug)]
-struct KilledStore {
-    inner: Arc<InMemory>,
-    writes_left: AtomicUsize,
-}
-
-impl KilledStore {
-    fn write(&self, path: &Path) -> Result<()> {
+fn killed_store(objects: &Arc<InMemory>, writes: usize) -> Arc<dyn ObjectStore> {
+    let writes_left = AtomicUsize::new(writes);
+    Arc::new(WatchedStore::new(objects, move |path| {
         let counted = |left: usize| -> Option<usize> { left.checked_sub(1) };
-        match self
-            .writes_left
+        let is_alive = writes_left
             .fetch_update(Ordering::SeqCst, Ordering::SeqCst, counted)
-        {
-            Ok(_) => Ok(()),
-            Err(_) => Err(Error::PermissionDenied {
-                path: path.to_string(),
-                source: "killed".into(),
-            }),
-        }
-    }
-}
-
-impl fmt::Display for KilledStore {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("KilledStore")
-    }
-}
-
-#[async_trait]
-impl ObjectStore for KilledStore {
-    async fn put_opts(&self, path: &Path, payload: PutPayload, options: PutOptions) -> Result<PutResult> {
-        self.write(path)?;
-        self.inner.put_opts(path, payload, options).await
-    }
-
-    async fn put_multipart_opts(
-        &self,
-        path: &Path,
-        options: PutMultipartOptions,
-    ) -> Result<Box<dyn MultipartUpload>> {
-        self.write(path)?;
-        self.inner.put_multipart_opts(path, options).await
-    }
-
-    async fn get_opts(&self, path: &Path, options: GetOptions) -> Result<GetResult> {
-        self.inner.get_opts(path, options).await
-    }
-
-    fn delete_stream(&self, paths: BoxStream<'static, Result<Path>>) -> BoxStream<'static, Result<Path>> {
-        let inner = Arc::clone(&self.inner);
-        let is_alive = self.write(&Path::default());
-        let refused = is_alive.err().map(|error| error.to_string());
-        let delete = move |path: Result<Path>| {
-            let (inner, refused) = (Arc::clone(&inner), refused.clone());
-            async move {
-                let path = path?;
-                if let Some(refused) = refused {
-                    let path = path.to_string();
-                    return Err(Error::PermissionDenied {
-                        path,
-                        source: refused.into(),
-                    });
-                }
-                inner.delete(&path).await?;
-                Ok(path)
+            .is_ok();
+        Box::pin(async move {
+            match is_alive {
+                true => Ok(()),
+                false => Err(Error::PermissionDenied {
+                    path: path.to_string(),
+                    source: "killed".into(),
+                }),
             }
-        };
-        paths.then(delete).boxed()
-    }
-
-    fn list(&self, prefix: Option<&Path>) -> BoxStream<'static, Result<ObjectMeta>> {
-        self.inner.list(prefix)
-    }
-
-    fn list_with_offset(
-        &self,
-        prefix: Option<&Path>,
-        offset: &Path,
-    ) -> BoxStream<'static, Result<ObjectMeta>> {
-        self.inner.list_with_offset(prefix, offset)
-    }
-
-    async fn list_with_delimiter(&self, prefix: Option<&Path>) -> Result<ListResult> {
-        self.inner.list_with_delimiter(prefix).await
-    }
-
-    async fn copy_opts(&self, from: &Path, to: &Path, options: CopyOptions) -> Result<()> {
-        self.write(to)?;
-        self.inner.copy_opts(from, to, options).await
-    }
+        })
+    }))
 }
 
 /// Kills a salvage of this damage at each write, and completes it. Returns the number of writes.
@@ -117,11 +38,7 @@ async fn kills(original: &Original, key: &str) -> usize {
         let before = contents(&client.objects).await;
         let (surviving, _) = original.survivors(&client, &case).await;
         assert!(!surviving.is_empty() && surviving.len() < 6, "{case}");
-        let killed = KilledStore {
-            inner: Arc::clone(&client.objects),
-            writes_left: AtomicUsize::new(writes),
-        };
-        client.store = Arc::new(killed);
+        client.store = killed_store(&client.objects, writes);
         let killed = client.salvage().salvage(None).await;
         client.store = Arc::clone(&client.objects) as Arc<dyn ObjectStore>;
         if is_salvaged(&killed) && client.works().await {

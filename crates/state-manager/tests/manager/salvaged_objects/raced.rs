@@ -1,88 +1,27 @@
 //! Other clients write to a stack while it is salvaged: nothing that they acknowledged is lost.
 
+use super::watched_store::WatchedStore;
 use super::*;
-use async_trait::async_trait;
-use futures_util::stream::BoxStream;
-use state_backend_object_store::object_store::{
-    CopyOptions, GetOptions, GetResult, ListResult, MultipartUpload, ObjectMeta, PutMultipartOptions,
-    PutOptions, PutPayload, PutResult, Result,
-};
-use std::fmt;
 use tokio::sync::Mutex;
 
-type Work = std::pin::Pin<Box<dyn Future<Output = ()> + Send>>;
-
 /// A store in which another client works right before the first write whose key contains a text.
-struct RacedStore {
-    inner: Arc<InMemory>,
+fn raced_store(
+    objects: &Arc<InMemory>,
     before: &'static str,
-    work: Mutex<Option<Work>>,
-}
-
-impl RacedStore {
-    async fn write(&self, path: &Path) {
-        if path.as_ref().contains(self.before)
-            && let Some(work) = self.work.lock().await.take()
-        {
-            work.await;
-        }
-    }
-}
-
-impl fmt::Debug for RacedStore {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("RacedStore")
-    }
-}
-
-impl fmt::Display for RacedStore {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("RacedStore")
-    }
-}
-
-#[async_trait]
-impl ObjectStore for RacedStore {
-    async fn put_opts(&self, path: &Path, payload: PutPayload, options: PutOptions) -> Result<PutResult> {
-        self.write(path).await;
-        self.inner.put_opts(path, payload, options).await
-    }
-
-    async fn put_multipart_opts(
-        &self,
-        path: &Path,
-        options: PutMultipartOptions,
-    ) -> Result<Box<dyn MultipartUpload>> {
-        self.inner.put_multipart_opts(path, options).await
-    }
-
-    async fn get_opts(&self, path: &Path, options: GetOptions) -> Result<GetResult> {
-        self.inner.get_opts(path, options).await
-    }
-
-    fn delete_stream(&self, paths: BoxStream<'static, Result<Path>>) -> BoxStream<'static, Result<Path>> {
-        self.inner.delete_stream(paths)
-    }
-
-    fn list(&self, prefix: Option<&Path>) -> BoxStream<'static, Result<ObjectMeta>> {
-        self.inner.list(prefix)
-    }
-
-    fn list_with_offset(
-        &self,
-        prefix: Option<&Path>,
-        offset: &Path,
-    ) -> BoxStream<'static, Result<ObjectMeta>> {
-        self.inner.list_with_offset(prefix, offset)
-    }
-
-    async fn list_with_delimiter(&self, prefix: Option<&Path>) -> Result<ListResult> {
-        self.inner.list_with_delimiter(prefix).await
-    }
-
-    async fn copy_opts(&self, from: &Path, to: &Path, options: CopyOptions) -> Result<()> {
-        self.inner.copy_opts(from, to, options).await
-    }
+    work: impl Future<Output = ()> + Send + 'static,
+) -> Arc<dyn ObjectStore> {
+    let work = Arc::new(Mutex::new(Some(Box::pin(work))));
+    Arc::new(WatchedStore::new(objects, move |path| {
+        let work = Arc::clone(&work);
+        Box::pin(async move {
+            if path.as_ref().contains(before)
+                && let Some(work) = work.lock().await.take()
+            {
+                work.await;
+            }
+            Ok(())
+        })
+    }))
 }
 
 impl Original {
@@ -105,12 +44,8 @@ impl Original {
 /// Salvages a damaged stack. Another client deploys right before the first write whose key contains this text.
 async fn raced(client: &mut Client, before: &'static str) -> state_core::Result<SalvageReport> {
     let stack = client.stacks().get(&shop()).await.unwrap().unwrap();
-    client.store = Arc::new(RacedStore {
-        inner: Arc::clone(&client.objects),
-        before,
-        work: Mutex::new(Some(Box::pin(async move {
-            deploy(&stack, &["raced"]).await;
-        }))),
+    client.store = raced_store(&client.objects, before, async move {
+        deploy(&stack, &["raced"]).await;
     });
     let salvaged = client.salvage().salvage(None).await;
     client.store = Arc::clone(&client.objects) as Arc<dyn ObjectStore>;
@@ -145,13 +80,9 @@ async fn salvage_that_lost_its_lock_changes_nothing() {
     let objects = Arc::clone(&client.objects);
     let stack = client.stacks().get(&shop()).await.unwrap().unwrap();
     let before = contents(&client.objects).await;
-    client.store = Arc::new(RacedStore {
-        inner: Arc::clone(&client.objects),
-        before: "damaged/",
-        work: Mutex::new(Some(Box::pin(async move {
-            objects.delete(&lease).await.unwrap();
-            deploy(&stack, &["raced"]).await;
-        }))),
+    client.store = raced_store(&client.objects, "damaged/", async move {
+        objects.delete(&lease).await.unwrap();
+        deploy(&stack, &["raced"]).await;
     });
     let salvaged = client.salvage().salvage(None).await;
     client.store = Arc::clone(&client.objects) as Arc<dyn ObjectStore>;
