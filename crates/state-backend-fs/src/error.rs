@@ -105,8 +105,9 @@ fn denied(source: &io::Error) -> bool {
     source.raw_os_error().is_some_and(|code| codes.contains(&code))
 }
 
-/// Returns the error for a failed call without side effects, such as a read.
-pub(crate) fn read_failed(object: &str, source: impl Into<io::Error>) -> Error {
+/// Returns the error for a failed call without side effects, such as a read of a file. `object` is the path of the file. If access is
+/// denied, the error is `Denied` and says to whom the file belongs.
+pub fn read_failed(object: &str, source: impl Into<io::Error>) -> Error {
     let source = source.into();
     if denied(&source) {
         let source = match owner_of(Path::new(object)) {

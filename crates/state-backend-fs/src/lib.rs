@@ -88,6 +88,7 @@ mod writer;
 
 pub use catalogue::backend_type;
 pub use counts::IoCounts;
+pub use error::read_failed;
 pub use store::FsBackend;
 
 #[cfg(test)]

@@ -95,9 +95,11 @@ impl Caller {
         self.registry.describe(kind)
     }
 
-    /// Why the outcome of a mutation isn't final yet ([`Provider::unfinished_work`]).
-    pub(crate) fn unfinished_work(&self, kind: &str, mutation: MutationId) -> Option<String> {
-        self.registry.get(kind)?.provider.unfinished_work(mutation)
+    /// Lets a provider note a mutation whose intent is durable ([`Provider::note_work`]).
+    pub(crate) fn note_work(&self, kind: &str, mutation: MutationId) {
+        if let Some(registered) = self.registry.get(kind) {
+            registered.provider.note_work(mutation);
+        }
     }
 
     /// Lets a provider delete what it keeps about a mutation whose result is durable ([`Provider::forget_work`]).

@@ -376,8 +376,9 @@ impl Deployment {
         effect: Effect,
     ) -> (Result<Option<Object>, CallError>, UnknownOutputs) {
         let known = UnknownOutputs::Nothing;
-        if self.is_plan() {
-            self.note_commands(target, &effect);
+        match self.is_plan() {
+            true => self.note_commands(target, &effect),
+            false => self.caller.note_work(&target.kind, intent_record.id()),
         }
         match effect {
             Effect::Record(object) => (Ok(Some(*object)), known),

@@ -79,7 +79,7 @@ pub use interrupt::Interrupt;
 pub use ledger::{CommittedResource, Ledger, Registration, ResourceStatus, UnknownOutputs};
 pub use log::Logger;
 pub use plan::{Basis, Plan};
-pub use provider::{Failure, Provider};
+pub use provider::{EarlierWork, Failure, Provider};
 pub use registry::Registry;
 pub use report::{Report, StepFailure};
 pub use run::{Operation, Run, RunOptions, UpdateMetadata};

@@ -23,6 +23,18 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
+/// What a provider knows of the work that an earlier process began for a mutation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum EarlierWork {
+    /// It ended, so the object doesn't change any more.
+    Ended,
+    /// It goes on, as this text describes. The engine leaves the operation pending.
+    Running(String),
+    /// This client can't see whether it goes on, for the reason in this text. The engine leaves the operation pending if
+    /// the object is as before: the work may change it later.
+    Unseen(String),
+}
+
 /// Creates, updates, reads and deletes the objects of some kinds.
 #[async_trait]
 pub trait Provider: fmt::Debug + Send + Sync {
@@ -47,15 +59,18 @@ pub trait Provider: fmt::Debug + Send + Sync {
         Vec::new()
     }
 
-    /// Why the outcome of a mutation isn't final yet: work that an earlier process began for it still runs, for example a
-    /// command. The engine then leaves the operation pending instead of reading the object, which may still appear. By
-    /// default no work outlives its process.
-    fn unfinished_work(&self, _mutation: MutationId) -> Option<String> {
-        None
+    /// Notes on this machine that this client is about to work on a mutation, for [`Self::earlier_work`] after a crash. The
+    /// engine calls this method right after the intent of the mutation is durable. By default the provider notes nothing.
+    fn note_work(&self, _mutation: MutationId) {}
+
+    /// Whether work that an earlier process began for a mutation, for example a command, may go on. The engine asks before
+    /// it settles a pending operation by [`Self::read`]. By default no work outlives its process.
+    fn earlier_work(&self, _mutation: MutationId) -> EarlierWork {
+        EarlierWork::Ended
     }
 
-    /// Deletes what the provider keeps about the work of a mutation for [`Self::unfinished_work`] and [`Self::read`]. The
-    /// engine calls this method after the result of the mutation is durable. By default the provider keeps nothing.
+    /// Deletes what [`Self::note_work`] noted about a mutation. The engine calls this method after the result of the mutation
+    /// is durable.
     fn forget_work(&self, _mutation: MutationId) {}
 
     /// Configures the provider. The engine calls this method before it first calls any other method except `describe`

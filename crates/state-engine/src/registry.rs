@@ -3,8 +3,8 @@
 use crate::approval::{CommandCall, ProgramCommands, ResourceCommand};
 use crate::goal::Goal;
 use crate::kind::KindDescription;
-use crate::provider::Provider;
-use state_core::Properties;
+use crate::provider::{EarlierWork, Provider};
+use state_core::{MutationId, Properties};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -98,6 +98,15 @@ impl Registry {
         let is_literal = |command: &ResourceCommand| variants.iter().all(|variant| variant.contains(command));
         let (literal, derived) = commands(&goal.inputs).into_iter().partition(is_literal);
         ProgramCommands { literal, derived }
+    }
+
+    /// Whether work that an earlier process began for a mutation of a resource of this kind may go on
+    /// ([`Provider::earlier_work`](crate::Provider::earlier_work)). Without a provider for the kind, it ended.
+    pub fn earlier_work(&self, kind: &str, mutation: MutationId) -> EarlierWork {
+        let registered = self.get(kind);
+        registered.map_or(EarlierWork::Ended, |registered| {
+            registered.provider.earlier_work(mutation)
+        })
     }
 
     pub(crate) fn get(&self, kind: &str) -> Option<&RegisteredProvider> {

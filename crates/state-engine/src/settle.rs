@@ -11,17 +11,18 @@
 //! | read, import | – | not done: they change no real resource |
 //! | discard | – | done: it affects no real resource |
 //!
-//! An operation whose work still runs (see [`Provider::unfinished_work`](crate::Provider::unfinished_work)) isn't asked about
-//! unless the user gives its outcome. An operation whose outcome stays unknown stays pending. No run changes the resource of a pending operation until
+//! An operation whose work still runs (see [`Provider::earlier_work`](crate::Provider::earlier_work)) isn't asked about
+//! unless the user gives its outcome. If it is unknown whether the work still runs, an object that is as before settles nothing. An operation whose outcome stays unknown stays pending. No run changes the resource of a pending operation until
 //! settling determines the outcome or the user decides.
 
 mod foresight;
+mod verdict;
 
 use crate::call::{CallError, CallTarget, Caller, Preparations, RecordedObject};
 use crate::error::Result;
 use crate::event::{Event, Observer};
 use crate::planner::{applied, as_found, without_references_to};
-use crate::provider::{Object, ReadResult};
+use crate::provider::{EarlierWork, Object, ReadResult};
 use crate::record::unrecorded_dependencies;
 pub(crate) use foresight::foresee;
 use state_core::mutation::Resolution;
@@ -32,6 +33,7 @@ use state_core::{
 use state_manager::{Session, Update, UpdateRequest};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use verdict::Verdict;
 
 /// The user's decision about a pending operation.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -67,17 +69,6 @@ pub struct Settling {
     pub(crate) lines: Vec<LogLine>,
     /// The providers that were configured for settling.
     pub(crate) preparations: Preparations,
-}
-
-/// The decided settlement of a pending operation.
-enum Verdict {
-    /// The operation is resolved with this resolution. The text describes the result to the user.
-    Resolved(Resolution, &'static str),
-    /// This entry, which describes the current object, is recorded. With `None`, the recorded entry is removed. Then
-    /// the operation is resolved as not done. The text describes the result to the user.
-    Recorded(Option<Box<Entry>>, &'static str),
-    /// The outcome stays unknown. The text is the reason.
-    Open(String),
 }
 
 /// The state whose pending operations are settled.
@@ -227,11 +218,13 @@ async fn settle_one(
         Decision::Ask => None,
         Decision::Exists { id } => Some(id.clone()),
     };
-    if let Some(reason) = unfinished_work(caller, &basis.state, operation).filter(|_| id.is_none()) {
-        return Ok(Verdict::Open(reason));
-    }
+    let unseen = match earlier_work(caller, &basis.state, operation) {
+        EarlierWork::Running(reason) if id.is_none() => return Ok(Verdict::Open(reason)),
+        EarlierWork::Unseen(reason) if id.is_none() => Some(reason),
+        _ => None,
+    };
     let open = |entry: &SharedEntry| basis.reveal(entry);
-    Ok(match operation.op {
+    let verdict = match operation.op {
         Op::Read | Op::Import => Verdict::Resolved(Resolution::NotDone, "it changes no real resource"),
         Op::Discard => Verdict::Resolved(Resolution::Done(None), "it affects no real resource"),
         Op::Create => {
@@ -253,12 +246,19 @@ async fn settle_one(
             settle_change(caller, operation.op, &old, id, state).await?
         }
         other => Verdict::Open(format!("an operation of kind {other} can't be settled")),
+    };
+    Ok(match unseen {
+        Some(reason) if verdict.finds_no_effect(operation.op) => Verdict::Open(reason),
+        _ => verdict,
     })
 }
 
-/// Why the outcome of an operation isn't final yet, if its provider says so.
-fn unfinished_work(caller: &Caller, state: &State, operation: &PendingOperation) -> Option<String> {
-    caller.unfinished_work(&kind_of(state, operation)?, operation.id)
+/// Whether the work for an operation may go on.
+fn earlier_work(caller: &Caller, state: &State, operation: &PendingOperation) -> EarlierWork {
+    let kind = kind_of(state, operation);
+    kind.map_or(EarlierWork::Ended, |kind| {
+        caller.registry.earlier_work(&kind, operation.id)
+    })
 }
 
 /// The kind of an operation's resource.

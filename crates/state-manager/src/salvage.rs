@@ -19,7 +19,7 @@
 //! | `intact_objects`, `rebuilt_backend` | reads intact objects one at a time, also for a rebuilt stack |
 //! | `head_template` | name, policy and keys for a rebuilt head |
 //! | `rebuild`, `beginnings` | a stack from intact parts, replayed from a beginning of its history |
-//! | `survey`, `stack_folders` | damage, surviving revisions and orphaned stacks of a store |
+//! | `survey`, `survivors`, `stack_folders` | damage, surviving revisions and orphaned stacks of a store |
 //! | `exchange`, `attachment` | put a stack in the place of another one, and let its name lead to it |
 //! | `repair`, `report`, `marking` | puts rebuilt parts in place, with a revision that records the salvage |
 //! | `store_repair`, `file_repair`, `object_repair` | moves damaged parts aside, and replaces stacks, in both kinds of stores |
@@ -58,6 +58,7 @@ mod store_files;
 mod store_objects;
 mod store_repair;
 mod survey;
+mod survivors;
 
 pub use comparison::RestoreMethod;
 pub use damage::Damage;
@@ -73,7 +74,7 @@ use crate::read::revision_spec::RevisionSpec;
 use crate::read::view::View;
 use crate::salvage::rebuild::Beginning;
 use damaged_store::{ASIDE, SharedStore};
-use head_template::{Client, SuppliedFacts};
+use head_template::{Client, HeadTemplate, SuppliedFacts};
 use stack_files::StackFiles;
 use state_core::head::SealingPolicy;
 use state_core::sealing::KeyProvider;
@@ -291,18 +292,40 @@ impl Salvage {
             .revisions
             .values()
             .filter(|document| wanted.fits(&document.revision));
-        let Some(document) = matching.next() else {
-            return Err(Error::not_found(object()));
-        };
-        if matching.next().is_some() {
+        let (found, more) = (matching.next(), matching.next());
+        if more.is_some() {
             return Err(Error::invalid(
                 object(),
                 "several revisions match: use the whole id",
             ));
         }
         let template = self.template(&files).await?;
-        let read = Box::pin(survey::at_revision(&self.client, &files, &template, document)).await;
-        Ok(read?.0.view)
+        let read = match found {
+            Some(document) => {
+                Box::pin(survivors::at_revision(&self.client, &files, &template, document)).await
+            }
+            None => Err(Error::not_found(object())),
+        };
+        match read {
+            Ok((rebuilt, _)) => Ok(rebuilt.view),
+            // Without the frame that made it, the base of the stack may have its state.
+            Err(error) => self.newest_with(&files, &template, wanted).await.ok_or(error),
+        }
+    }
+
+    /// The stack up to its newest intact frame, if it proves a revision.
+    async fn newest_with(
+        &self,
+        files: &StackFiles,
+        template: &HeadTemplate,
+        wanted: &RevisionSpec,
+    ) -> Option<View> {
+        let end = files.end()?;
+        let rebuilt = rebuild::rebuild(&self.client, files, template, &end, Beginning::Earliest);
+        let view = Box::pin(rebuilt).await.ok()?.view;
+        let id = view.resolve(wanted).await.ok()?.ok()?;
+        view.get(&id).await.ok()?;
+        Some(view)
     }
 
     /// The current state of a stack of which only snapshots are damaged that the state doesn't need: its journal proves

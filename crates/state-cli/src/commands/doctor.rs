@@ -51,13 +51,15 @@ pub(crate) async fn run(context: &Context, args: &Args) -> CommandResult {
         .reach(&url, Opening::Existing)
         .map_err(|error| store::missing_store(error, &url))?;
     let StoreCheck { findings } = stacks.examine().await?;
+    let survey = survey(context, &url).await?;
+    let lost_keys = survey.iter().flat_map(lost_key_warnings).collect();
     let examined = DoctorReport {
         backend: stacks.url(),
-        damage: damage(context, &url).await?,
+        damage: survey.filter(|survey| !survey.is_intact()),
         sound: findings.iter().all(|finding| finding.verdict != Verdict::Broken),
         findings,
     };
-    let warnings = key_loss_warnings(context, &stacks).await;
+    let warnings = [lost_keys, key_loss_warnings(context, &stacks).await].concat();
     let report = context.report("doctor", &examined, warnings, |page| {
         page.line(format_args!("tested store {}", examined.backend));
         for finding in &examined.findings {
@@ -81,15 +83,30 @@ pub(crate) async fn run(context: &Context, args: &Args) -> CommandResult {
         .with_code_if(!examined.sound, ExitCode::Unsupported))
 }
 
-/// What is damaged or orphaned in a store in files; none if nothing is, or if the store doesn't exist yet.
-async fn damage(context: &Context, url: &str) -> Result<Option<StoreSurvey>, CliError> {
+/// What is damaged or orphaned in a store; none if the store doesn't exist yet.
+async fn survey(context: &Context, url: &str) -> Result<Option<StoreSurvey>, CliError> {
     let Some(files) = context.store.files_at(url)? else {
         return Ok(None);
     };
     if !files.exists().await? {
         return Ok(None);
     }
-    Ok(Some(files.survey().await?).filter(|survey| !survey.is_intact()))
+    Ok(Some(files.survey().await?))
+}
+
+fn lost_key_warnings(survey: &StoreSurvey) -> Vec<String> {
+    let lost = survey.stacks.iter().flat_map(|stack| {
+        let name = stack.name.as_ref().map(StackName::short);
+        let name = name.unwrap_or_else(|| stack.lineage.to_string());
+        stack.lost_keys.iter().map(move |key| {
+            format!(
+                "stack {name}: no intact file of the replaced data key {key} is left: values of revisions that it encrypted can't be \
+                 decrypted; copy its files from a backup into `stacks/{}/keys`",
+                stack.lineage
+            )
+        })
+    });
+    lost.collect()
 }
 
 /// Warnings about stacks with one recipient only, existing and new ones. A stack or a list of stacks that can't be read gets

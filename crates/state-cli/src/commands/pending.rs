@@ -3,6 +3,7 @@
 mod moves;
 pub(super) mod spool;
 
+use crate::commands::deploy::registry;
 use crate::context::{CommandResult, Context};
 use crate::entry::PendingView;
 use crate::error::CliError;
@@ -11,6 +12,7 @@ use crate::render::time::age;
 use serde::Serialize;
 use state_core::mutation::Resolution;
 use state_core::{Entry, Op, PendingOperation, RevisionId, State, UpdateKind};
+use state_engine::{EarlierWork, Registry};
 use state_manager::{Session, Stack, UpdateRequest};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -165,6 +167,7 @@ async fn resolve(context: &Context, args: &Resolve) -> CommandResult {
         return moves::resolve(context, &stack, args, found).await;
     }
     find(&state, wanted)?;
+    let registry = registry(context)?;
     let work = async |session: &Session| {
         let operation = find(&session.state(), wanted)?;
         let resolution = resolution(args, &operation).map_err(|error| kept(&stack, &operation, error))?;
@@ -176,14 +179,16 @@ async fn resolve(context: &Context, args: &Resolve) -> CommandResult {
         ));
         let revision = session.resolve(request, operation.id, resolution).await?;
         let still_pending = session.state().pending().count();
-        Ok((PendingView::new(&operation), revision, still_pending))
+        let running = running(&registry, &session.state(), &operation);
+        Ok((PendingView::new(&operation), revision, still_pending, running))
     };
     let (done, mut warnings) = context.store.locked(&stack, "pending resolve", work).await?;
-    let (operation, revision, still_pending) = done;
+    let (operation, revision, still_pending, running) = done;
     if args.answer.not_done
         && let Ok(id) = operation.id.parse()
     {
         warnings.extend(spool::contradiction(&stack, id));
+        warnings.extend(running);
     }
     let resolved = ResolveReport {
         stack: stack.name().to_string(),
@@ -193,6 +198,21 @@ async fn resolve(context: &Context, args: &Resolve) -> CommandResult {
         still_pending,
     };
     self::resolved(context, &resolved, warnings)
+}
+
+/// A warning about the work for an operation that goes on although the operation is settled; none if it ended.
+fn running(registry: &Registry, state: &State, operation: &PendingOperation) -> Option<String> {
+    let entry = operation
+        .entry
+        .as_ref()
+        .or_else(|| state.entry(&operation.target));
+    match registry.earlier_work(entry?.kind.as_deref()?, operation.id) {
+        EarlierWork::Running(work) => Some(format!(
+            "{work}: what it changes from now on isn't recorded. Wait until it ends, and compare the real resource with `statectl \
+             refresh`"
+        )),
+        _ => None,
+    }
 }
 
 fn resolved(context: &Context, resolved: &ResolveReport, warnings: Vec<String>) -> CommandResult {

@@ -131,10 +131,15 @@ fn code_beside(error: &CliError, survey: &StoreSurvey) -> Option<ExitCode> {
         ExitCode::Integrity => Some(ExitCode::Integrity),
         // The stack wasn't found because its name or the file `format` is lost.
         ExitCode::Undecipherable | ExitCode::NotFound if !is_named => Some(ExitCode::Integrity),
-        // A key file may be damaged. Someone else's stack stays what the error says.
+        ExitCode::Undecipherable if survey.stacks.iter().any(has_damaged_key) => Some(ExitCode::Integrity),
+        // Someone else's stack stays what the error says.
         ExitCode::Undecipherable => Some(ExitCode::Undecipherable),
         _ => None,
     }
+}
+
+fn has_damaged_key(stack: &StackSurvey) -> bool {
+    stack.damage.iter().any(|damage| damage.object.contains("/keys/"))
 }
 
 async fn verify(context: &Context, args: &Args) -> Result<VerifyDocument, CliError> {

@@ -85,7 +85,7 @@ fn another_client_does_not_run_a_create_that_may_run_on() {
     };
     for arguments in [&["up", "--yes"][..], &["refresh", "state.yaml", "--yes"]] {
         let ran = elsewhere(arguments).exits(18);
-        assert!(ran.stderr.contains("its `create` may still run"), "{ran:?}");
+        assert!(ran.stderr.contains("may still be running"), "{ran:?}");
         assert_eq!(starts(&sandbox), 1, "{arguments:?}");
     }
     finish(&sandbox);
@@ -129,6 +129,46 @@ fn preview_shows_how_a_run_would_settle_a_pending_create() {
     let seen = sandbox.run(&["preview", "--json"]).exits(0).data("preview");
     assert_eq!(seen["settled"][0]["how"], "the object wasn't created", "{seen}");
     assert_eq!(seen["steps"][0]["op"], "create", "{seen}");
+}
+
+#[test]
+fn delete_of_another_client_is_not_run_beside_it() {
+    let sandbox = Sandbox::new();
+    let slow = SLOW.replace("touch made", "rm made");
+    let delete =
+        format!("      read: [sh, -c, 'test -f made || exit 66']\n      delete: [sh, -c, '{slow}']\n");
+    sandbox.write("state.yaml", command("thing", "touch made", &delete));
+    sandbox.run(&["up", "--yes"]).exits(0);
+    let mut child = spawned(&mut sandbox.command(&["destroy", "--yes"]));
+    wait_for(|| sandbox.path().join("running").exists());
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let elsewhere = || {
+        let mut command = sandbox.command(&["destroy", "state.yaml", "--yes"]);
+        command.env("XDG_STATE_HOME", sandbox.path().join("other-state"));
+        run(&mut command)
+    };
+    let ran = elsewhere();
+    assert_eq!(ran.code, 18, "{ran:?}");
+    assert!(ran.stderr.contains("may still be running"), "{ran:?}");
+    assert_eq!(starts(&sandbox), 1);
+    sandbox.write("go", "");
+    wait_for(|| !sandbox.path().join("made").exists());
+    elsewhere().exits(0);
+    assert_eq!(starts(&sandbox), 1);
+}
+
+#[test]
+fn operation_that_still_runs_is_not_declared_not_done_silently() {
+    let sandbox = killed();
+    let listed = sandbox.run(&["pending", "list", "--json"]).exits(0);
+    let id = listed.data("pending-list")[0]["id"].as_str().unwrap().to_owned();
+    let resolved = sandbox.run(&["pending", "resolve", &id, "--not-done"]).exits(0);
+    assert!(
+        resolved.stderr.contains("still running on this machine"),
+        "{resolved:?}"
+    );
+    finish(&sandbox);
 }
 
 #[test]

@@ -3,6 +3,7 @@
 mod beside_damage;
 mod contained;
 mod every_file;
+mod out_of_place;
 mod rekeyed;
 mod unrecorded;
 
@@ -31,6 +32,16 @@ fn files_below(root: &Path) -> Vec<PathBuf> {
 fn stack_folder(sandbox: &Sandbox) -> PathBuf {
     let mut stacks = fs::read_dir(sandbox.path().join(".state/stacks")).unwrap();
     stacks.next().unwrap().unwrap().path()
+}
+
+/// A plain store with the stacks `default`, which has resources, and `other`.
+fn two_stacks() -> Sandbox {
+    let sandbox = Sandbox::with_shop();
+    let shop = fixture("shop.tfstate");
+    sandbox
+        .run(&["import", shop.to_str().unwrap(), "--stack", "other"])
+        .exits(0);
+    sandbox
 }
 
 /// The lines of an export without its serial, which a salvage advances.

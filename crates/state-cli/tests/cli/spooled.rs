@@ -122,6 +122,36 @@ fn kept_result_with_other_values_than_the_entry_conflicts() {
 }
 
 #[test]
+fn up_creates_nothing_beside_a_kept_result_that_cannot_be_read() {
+    let (sandbox, file, id) = kept();
+    sandbox.run(&["pending", "resolve", &id, "--not-done"]).exits(0);
+    std::fs::write(&file, "damaged").unwrap();
+    let refused = sandbox.run(&["up", "--yes"]).exits(13);
+    assert!(refused.stderr.contains(file.to_str().unwrap()), "{refused:?}");
+    let folder = file.parent().unwrap();
+    std::fs::rename(folder, sandbox.path().join("kept")).unwrap();
+    std::fs::write(folder, "no folder").unwrap();
+    let refused = sandbox.run(&["up", "--yes"]).exits(13);
+    assert!(refused.stderr.contains(folder.to_str().unwrap()), "{refused:?}");
+}
+
+#[test]
+fn up_replaces_nothing_beside_a_kept_result() {
+    let (sandbox, file, id) = kept();
+    sandbox.run(&["pending", "resolve", &id, "--not-done"]).exits(0);
+    let elsewhere = sandbox.path().join("kept.json");
+    std::fs::rename(&file, &elsewhere).unwrap();
+    up(&sandbox, &command("thing", "touch made", ""), &[]).exits(0);
+    std::fs::rename(&elsewhere, &file).unwrap();
+    let changed = command("thing", "touch made-again", "");
+    let refused = up(&sandbox, &changed, &[]).exits(13);
+    assert!(refused.stderr.contains("--as deposed"), "{refused:?}");
+    assert!(!sandbox.path().join("made-again").exists());
+    sandbox.run(&from(&file, &["--as", "deposed"])).exits(0);
+    sandbox.run(&["up", "--yes"]).exits(0);
+}
+
+#[test]
 fn up_makes_no_second_resource_beside_a_kept_result() {
     let (sandbox, file, id) = kept();
     let kept_in = file.to_str().unwrap();

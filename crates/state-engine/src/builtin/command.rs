@@ -11,8 +11,8 @@ use crate::approval::{CommandCall, ResourceCommand};
 use crate::kind::InputType::{Any, Command, Flag, Text, TextMap, Texts};
 use crate::kind::{InputProperty, KindDescription, OutputProperty};
 use crate::provider::{
-    CheckRequest, CheckedInputs, CreateRequest, DeleteRequest, Diff, DiffRequest, Failure, Object, Provider,
-    ReadRequest, ReadResult, UpdateRequest,
+    CheckRequest, CheckedInputs, CreateRequest, DeleteRequest, Diff, DiffRequest, EarlierWork, Failure,
+    Object, Provider, ReadRequest, ReadResult, UpdateRequest,
 };
 use async_trait::async_trait;
 use call::{Call, Subject, resource_command};
@@ -72,10 +72,6 @@ pub(super) const KIND: KindDescription = KindDescription::new(
 )
 .with_more_outputs();
 
-/// Why a create stays pending although `read` finds no object.
-const NOT_STARTED_HERE: &str = "`read` finds no object, but its `create` may still run: nothing proves that it was started by this user \
-    on this machine. If it doesn't run any more, declare it as not done";
-
 /// The provider of the kind `command`.
 #[derive(Debug)]
 pub(super) struct Commands {
@@ -109,8 +105,12 @@ impl Provider for Commands {
             .collect()
     }
 
-    fn unfinished_work(&self, mutation: MutationId) -> Option<String> {
-        self.locks.holder(mutation)
+    fn note_work(&self, mutation: MutationId) {
+        self.locks.note(mutation);
+    }
+
+    fn earlier_work(&self, mutation: MutationId) -> EarlierWork {
+        self.locks.work(mutation)
     }
 
     fn forget_work(&self, mutation: MutationId) {
@@ -173,12 +173,6 @@ impl Provider for Commands {
         let call = Call::new(&self.folder, &request.inputs, &subject, &request.context);
         let found = self.inspect(&call, &subject).await?;
         Ok(match found {
-            // A `create` that this user didn't start on this machine may still run there, and make the object later.
-            ReadResult::Missing
-                if request.id.is_none() && !request.mutation.is_none_or(|id| self.locks.proves_start(id)) =>
-            {
-                return Err(Failure::unknown(NOT_STARTED_HERE));
-            }
             ReadResult::Object(object) if request.id.is_none() && request.others.contains(&object.id) => {
                 ReadResult::Missing
             }

@@ -1,6 +1,7 @@
 //! Foresees settling for a preview: decides as settling does, and changes only the plan's copy of the state.
 
-use super::{Decisions, SettleBasis, Verdict, settle_one};
+use super::verdict::Verdict;
+use super::{Decisions, SettleBasis, settle_one};
 use crate::call::Caller;
 use crate::error::Result;
 use crate::record::Recorder;

@@ -229,7 +229,7 @@ async fn require_name(target: &Salvage, name: &StackName, lineage: Lineage) -> R
         let has_name = survey::name_of(&target.client, &files, &pointers)
             .await?
             .is_none_or(|known| known.folded() == name.folded());
-        if has_name && !survey::is_no_stack(&files, &pointers) {
+        if has_name && !survey::is_no_stack(&target.client, &files, &pointers).await? {
             let reason = format!(
                 "another stack, {other}, has this name in the store: give that one another name with `statectl stack rename {} \
                  NAME`, or restore another stack of the backup with `--stack`",

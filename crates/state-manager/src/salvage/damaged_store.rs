@@ -30,8 +30,22 @@ pub(super) trait DamagedStore: fmt::Debug + Send + Sync {
     /// The stacks that an interrupted salvage or restore left complete, but not in their place, with the folder of each.
     async fn unfinished(&self) -> Result<Vec<(String, Lineage)>>;
 
-    /// Damage of the document that names the lock holder of a stack, if the store has such documents.
-    async fn lock_damage(&self, lineage: Lineage) -> Result<Option<Damage>>;
+    /// The stacks that have a folder.
+    async fn stacks(&self) -> Result<Vec<Lineage>> {
+        let names = self.entries("stacks").await?;
+        Ok(names.iter().filter_map(|name| name.parse().ok()).collect())
+    }
+
+    /// Damage: anything else in the place of a stack's folder or of a folder of names. Object stores have no folders.
+    ///
+    /// # Errors
+    /// `Corrupt` if the folder of all stacks or of all names isn't a folder.
+    async fn misplaced_folders(&self) -> Result<Vec<Damage>> {
+        Ok(Vec::new())
+    }
+
+    /// Damage of the locks of a stack, and anything else in the place of a folder in it.
+    async fn part_damage(&self, lineage: Lineage) -> Result<Vec<Damage>>;
 
     /// The store as clients use it.
     ///
@@ -52,12 +66,6 @@ pub(super) struct PointerFile {
 }
 
 impl dyn DamagedStore {
-    /// The stacks that have a folder.
-    pub(super) async fn stacks(&self) -> Result<Vec<Lineage>> {
-        let names = self.entries("stacks").await?;
-        Ok(names.iter().filter_map(|name| name.parse().ok()).collect())
-    }
-
     /// Reads all name pointers of the store.
     pub(super) async fn pointers(&self) -> Result<Vec<PointerFile>> {
         let mut paths = Vec::new();

@@ -120,7 +120,8 @@ impl Exchange {
         self.store.rename(&format!("{complete}/{path}"), &path)
     }
 
-    /// Continues exchanges that were interrupted, and deletes stacks that were written and didn't take their place.
+    /// Continues exchanges that were interrupted. Deletes stacks that weren't written completely, and moves complete ones
+    /// aside whose place another stack took.
     fn finish_interrupted(&mut self) -> Result<()> {
         for name in self.store.temporary_folders()? {
             let is_complete = name.starts_with(COMPLETE);
@@ -131,8 +132,12 @@ impl Exchange {
             let staged = StoreFiles::new(&root)?;
             for lineage in staged.stacks()?.into_iter().filter(|_| is_complete) {
                 let path = format!("stacks/{lineage}");
-                let has_head = staged.path(&format!("{path}/head.json")).is_file();
-                if has_head && !self.exists(&path) {
+                // Even if it was damaged meanwhile: then it is salvaged in its place.
+                if self.exists(&path) {
+                    self.has_moved = true;
+                    self.store
+                        .rename(&format!("{name}/{path}"), &format!("{}/{path}", self.aside()))?;
+                } else {
                     self.finish(&name, lineage)?;
                     self.finished.push(lineage);
                 }
@@ -182,7 +187,14 @@ fn lock_store(store: &StoreFiles) -> Result<File> {
         return Err(Error::conflict(folder.display().to_string(), reason));
     }
     let path = folder.join("salvage.lock");
-    let opened = fs::create_dir_all(&folder).and_then(|()| File::create(&path));
+    // A link could lead to a file outside of the store, and opening a pipe could block.
+    if fs::symlink_metadata(&path).is_ok_and(|found| !found.is_file()) {
+        let reason = "it isn't a regular file: move it away";
+        return Err(Error::conflict(path.display().to_string(), reason));
+    }
+    let mut options = File::options();
+    let options = options.write(true).create(true).truncate(false);
+    let opened = fs::create_dir_all(&folder).and_then(|()| options.open(&path));
     let file = opened.map_err(|error| Error::not_applied(path.display().to_string(), error))?;
     lock(&path, file)
 }

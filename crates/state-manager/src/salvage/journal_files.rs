@@ -8,7 +8,7 @@ use crate::salvage::frame_index::{FrameIndex, FrameScan};
 use crate::salvage::slot_objects;
 use bytes::Bytes;
 use state_core::journal::{Fence, Frame, Previous};
-use state_core::{Digest, Epoch, Head, Lineage, Result, Slot};
+use state_core::{Base, Digest, Epoch, Head, Lineage, Result, Slot};
 use std::collections::BTreeMap;
 
 /// Length of the chain digest at the start of a segment that was copied from another store.
@@ -34,6 +34,8 @@ pub(super) struct JournalReading {
 /// One segment as it was read.
 struct Segment {
     scan: FrameScan,
+    /// The chain before its first frame, as its fence records it.
+    before: Option<Digest>,
     /// The end of the segment before, as the fence of this one records it.
     previous: Option<Previous>,
 }
@@ -83,10 +85,16 @@ fn scan_files(
     let is_whole = check_segments(folder, &segments, head, &mut damage);
     let in_segments = index.clone();
     for (path, slot, bytes) in compactions {
-        let base = head
-            .filter(|head| head.base.start == slot)
-            .map(|head| head.base.chain);
-        let before = index.chains_before(slot, lineage).into_iter().chain(base);
+        // The frames before it may have been collected: then bases of the head and fences record the chain before it.
+        let bases = head.into_iter().flat_map(known_bases);
+        let bases = bases.filter(|base| base.start == slot).map(|base| base.chain);
+        let fences = segments.iter().filter(|((_, start), _)| *start == slot);
+        let fences = fences.filter_map(|(_, (_, segment))| segment.before);
+        let before = index
+            .chains_before(slot, lineage)
+            .into_iter()
+            .chain(bases)
+            .chain(fences);
         let mut end = 0;
         for chain in before {
             end = end.max(index.scan(&bytes, 0, Some(chain)).length as u64);
@@ -129,7 +137,11 @@ fn scan_segment(index: &mut FrameIndex, epoch: Epoch, bytes: &Bytes) -> Segment 
         let chain = bytes.first_chunk::<ADOPTED_PREFIX>().copied();
         let start = ADOPTED_PREFIX.min(bytes.len());
         let scan = index.scan(bytes, start, chain.map(Digest::from_bytes));
-        return Segment { scan, previous: None };
+        return Segment {
+            scan,
+            before: None,
+            previous: None,
+        };
     }
     let fence = Frame::unverified_payload(bytes);
     let fence = fence.and_then(|payload| Fence::decode("fence", payload).ok());
@@ -138,8 +150,15 @@ fn scan_segment(index: &mut FrameIndex, epoch: Epoch, bytes: &Bytes) -> Segment 
     let fence = fence.filter(|_| scan.length > 0);
     Segment {
         scan,
+        before: fence.as_ref().map(|fence| fence.chain),
         previous: fence.and_then(|fence| fence.previous),
     }
+}
+
+/// The bases that a head records, with that at which a collection ended.
+fn known_bases(head: &Head) -> impl Iterator<Item = &Base> {
+    let collected = head.collection.as_ref().map(|collection| &collection.base);
+    head.bases().map(|(_, base)| base).chain(collected)
 }
 
 /// Reports damaged and missing segments. Returns whether there is none.

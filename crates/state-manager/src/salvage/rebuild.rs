@@ -17,7 +17,7 @@ use state_core::head::Collection;
 use state_core::history::History;
 use state_core::{Base, Digest, Error, Frame, Head, Result, Serial, Slot};
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// A stack that was rebuilt in memory.

@@ -18,7 +18,8 @@ use crate::salvage::rebuild::{self, Beginning, RebuiltStack};
 use crate::salvage::report::{self, Cause, SalvageReport, SalvagedStack};
 use crate::salvage::stack_files::StackFiles;
 use crate::salvage::store_repair::StoreRepair;
-use crate::salvage::survey::{self, Survivors};
+use crate::salvage::survey;
+use crate::salvage::survivors::{self, Survivors};
 use state_core::backend::Tail;
 use state_core::sealing::StackKey;
 use state_core::{Error, ErrorKind, Lineage, Result, RevisionId, StackName, UpdateKind, UpdateResult};
@@ -92,13 +93,16 @@ impl Repair<'_> {
         &self.salvage.store
     }
 
-    /// Moves a damaged `format` aside, and creates it again.
+    /// Moves a damaged `format` aside, and creates it again. Moves aside anything else in the place of a folder.
     async fn store_level(&mut self) -> Result<Vec<String>> {
         let damage = survey::store_damage(self.store(), &self.pointers).await?;
         let mut moved = Vec::new();
         if damage.iter().any(|damage| damage.object == "format") {
             moved.extend(self.changes.move_aside("format").await?);
             self.changes.make_format().await?;
+        }
+        for misplaced in self.store().misplaced_folders().await? {
+            moved.extend(self.changes.move_aside(&misplaced.object).await?);
         }
         Ok(moved)
     }
@@ -125,14 +129,14 @@ impl Repair<'_> {
     async fn stack(&mut self, lineage: Lineage, is_named: bool) -> Result<Repaired> {
         let files = match self.salvage.files(lineage).await {
             // A file of the stack can't be read.
-            Err(error @ Error::Corrupt { .. }) => {
+            Err(error @ (Error::Corrupt { .. } | Error::Denied { .. })) => {
                 let refused = SalvagedStack::refused(lineage, None, error.to_string());
                 return Ok(Repaired::Stack(Box::new(refused)));
             }
             read => read?,
         };
         // A damaged pointer may have led to the stack.
-        if survey::is_no_stack(&files, &self.pointers) {
+        if survey::is_no_stack(&self.salvage.client, &files, &self.pointers).await? {
             return Ok(Repaired::Intact);
         }
         if self.salvage.folder.is_some() && survey::is_empty(&files, &self.pointers) {
@@ -252,7 +256,7 @@ impl Repair<'_> {
         report: &mut SalvagedStack,
     ) -> Result<(StackName, Option<Arc<dyn StackKey>>)> {
         let template = self.salvage.template(files).await?;
-        let survivors = survey::survivors(&self.salvage.client, files, &template).await;
+        let survivors = survivors::of(&self.salvage.client, files, &template).await;
         report.lost.clone_from(&survivors.lost);
         let Survivors {
             surviving, current, ..
@@ -274,7 +278,8 @@ impl Repair<'_> {
             report.aside = surviving.into_iter().filter(|id| !is_listed(id)).collect();
             report.restored = rebuilt.view.state.current().cloned();
             let client = &self.salvage.client;
-            report.remembered = survey::remembered(client, files.lineage, report.restored.as_ref()).await?;
+            let seen = survey::remembered_serial(client, files.lineage).await?;
+            report.remembered = survey::later_than(seen, report.restored.as_ref());
             let cause = match files.damage.is_empty() {
                 true => Cause::NewName,
                 false => Cause::Damage,
@@ -296,7 +301,7 @@ impl Repair<'_> {
         template: &HeadTemplate,
         surviving: &[RevisionId],
     ) -> Result<Option<RebuiltStack>> {
-        let Some((_, end)) = survey::newest_end(files, surviving) else {
+        let Some((_, end)) = survivors::newest_end(files, surviving) else {
             return Ok(None);
         };
         let client = &self.salvage.client;

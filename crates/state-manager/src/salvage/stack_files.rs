@@ -95,7 +95,7 @@ impl StackFiles {
             Some(Ok(_)) => {}
         }
         let mut head = read_head(store, lineage, &mut damage).await?;
-        damage.extend(store.lock_damage(lineage).await?);
+        damage.extend(store.part_damage(lineage).await?);
         let mut journal = journal_files::read(store, lineage, head.as_ref()).await?;
         if head.as_ref().is_some_and(|head| head.epoch < journal.files.epoch) {
             // A takeover replaces the head before it creates its segment. Without the frames that an older head doesn't

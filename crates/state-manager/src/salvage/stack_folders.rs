@@ -38,7 +38,7 @@ pub(super) async fn folders(client: &Client, store: &SharedStore) -> Result<Vec<
             _ => {}
         }
         let files = StackFiles::read_journal(store, lineage).await?;
-        if is_no_stack(&files, &pointers) {
+        if is_no_stack(client, &files, &pointers).await? {
             continue;
         }
         let name = name_of(client, &files, &pointers).await?;

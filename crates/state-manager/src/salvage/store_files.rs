@@ -9,8 +9,9 @@ use crate::salvage::damaged_store::{ASIDE, DamagedStore, SharedStore};
 use crate::salvage::exchange::{COMPLETE, HEAD_LOCK};
 use async_trait::async_trait;
 use bytes::Bytes;
-use state_backend_fs::FsBackend;
-use state_core::{Backend, Error, Lineage, Result};
+use state_backend_fs::{FsBackend, read_failed};
+use state_core::backend::ObjectKind;
+use state_core::{Backend, Error, Lineage, Result, StackName};
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -64,7 +65,7 @@ impl StoreFiles {
             Ok(found) if found.is_file() => found.len(),
             // The backend follows no link in a store either.
             Ok(_) => return Ok(None),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) if is_absent(&error) => return Ok(None),
             Err(error) => return Err(failed(&path, error)),
         };
         if length > MAX_FILE {
@@ -104,14 +105,7 @@ impl StoreFiles {
         let entries = match fs::read_dir(&path) {
             Ok(entries) => entries,
             // A file in the place of a folder: the backend ignores it, too.
-            Err(error)
-                if matches!(
-                    error.kind(),
-                    io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
-                ) =>
-            {
-                return Ok(Vec::new());
-            }
+            Err(error) if is_absent(&error) => return Ok(Vec::new()),
             Err(error) => return Err(failed(&path, error)),
         };
         let mut names = Vec::new();
@@ -133,7 +127,24 @@ impl StoreFiles {
     /// The stacks that have a folder.
     pub(super) fn stacks(&self) -> Result<Vec<Lineage>> {
         let names = self.entries("stacks")?;
-        Ok(names.iter().filter_map(|name| name.parse().ok()).collect())
+        let lineages = names.iter().filter_map(|name| name.parse().ok());
+        Ok(lineages
+            .filter(|lineage| self.is_folder(&format!("stacks/{lineage}")))
+            .collect())
+    }
+
+    /// Whether a path is that of a folder, not of a link to one.
+    fn is_folder(&self, relative: &str) -> bool {
+        fs::symlink_metadata(self.path(relative)).is_ok_and(|found| found.is_dir())
+    }
+
+    /// Damage: what exists under one of these paths, and isn't a folder.
+    fn misplaced(&self, folders: impl IntoIterator<Item = String>) -> Vec<Damage> {
+        let exists = |path: &String| fs::symlink_metadata(self.path(path)).is_ok();
+        let odd = folders
+            .into_iter()
+            .filter(|path| exists(path) && !self.is_folder(path));
+        odd.map(|path| Damage::new(path, "it isn't a folder")).collect()
     }
 
     /// Moves a file or a folder to the folder of set-aside files with this name. Returns its new path below the store.
@@ -184,6 +195,34 @@ impl DamagedStore for StoreFiles {
         compute(move || paths.iter().map(|path| Self::read(&store, path)).collect()).await?
     }
 
+    async fn stacks(&self) -> Result<Vec<Lineage>> {
+        let store = self.clone();
+        compute(move || Self::stacks(&store)).await?
+    }
+
+    async fn misplaced_folders(&self) -> Result<Vec<Damage>> {
+        let store = self.clone();
+        compute(move || {
+            // Nothing is moved here: a link may lead to the only copy of the stacks.
+            if let Some(odd) = store.misplaced(["stacks".to_owned(), "names".to_owned()]).first() {
+                let reason =
+                    "it isn't a folder: move it away, and put the folder with this name in its place";
+                return Err(Error::corrupt(
+                    store.path(&odd.object).display().to_string(),
+                    0,
+                    reason,
+                ));
+            }
+            let stacks = Self::entries(&store, "stacks")?.into_iter();
+            let stacks = stacks.filter(|name| name.parse::<Lineage>().is_ok());
+            let projects = Self::entries(&store, "names")?.into_iter();
+            let projects = projects.filter(|name| format!("{name}/x").parse::<StackName>().is_ok());
+            let stacks = stacks.map(|name| format!("stacks/{name}"));
+            Ok(store.misplaced(stacks.chain(projects.map(|name| format!("names/{name}")))))
+        })
+        .await?
+    }
+
     async fn entries(&self, folder: &str) -> Result<Vec<String>> {
         let (store, folder) = (self.clone(), folder.to_owned());
         compute(move || Self::entries(&store, &folder)).await?
@@ -213,7 +252,7 @@ impl DamagedStore for StoreFiles {
     }
 
     /// The system releases file locks, so the content of a lock file doesn't matter. What isn't a file can't be locked.
-    async fn lock_damage(&self, lineage: Lineage) -> Result<Option<Damage>> {
+    async fn part_damage(&self, lineage: Lineage) -> Result<Vec<Damage>> {
         let store = self.clone();
         compute(move || {
             let folder = format!("stacks/{lineage}");
@@ -223,7 +262,11 @@ impl DamagedStore for StoreFiles {
             let is_file =
                 |path: &str| fs::symlink_metadata(store.path(path)).is_ok_and(|found| found.is_file());
             let odd = paths.into_iter().find(|path| !is_file(path));
-            Ok(odd.map(|path| Damage::new(path, "it isn't a regular file")))
+            let odd = odd.map(|path| Damage::new(path, "it isn't a regular file"));
+            let folders = ObjectKind::ALL.map(|kind| kind.path(lineage));
+            let folders = folders.into_iter().filter(|path| path.starts_with(&folder));
+            let misplaced = store.misplaced(folders.chain([format!("{folder}/journal")]));
+            Ok(odd.into_iter().chain(misplaced).collect())
         })
         .await?
     }
@@ -241,6 +284,14 @@ fn sync_up_to(folder: &Path, root: &Path) -> io::Result<()> {
     Ok(())
 }
 
+/// Whether a path leads to nothing: a file may stand in the place of a folder on the way to it.
+fn is_absent(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
+    )
+}
+
 fn failed(path: &Path, error: io::Error) -> Error {
     // A broken sector of a disk: nothing but this file is concerned.
     if error.raw_os_error() == Some(EIO) {
@@ -249,5 +300,5 @@ fn failed(path: &Path, error: io::Error) -> Error {
         );
         return Error::corrupt(path.display().to_string(), 0, reason);
     }
-    Error::unavailable(path.display().to_string(), error)
+    read_failed(&path.display().to_string(), error)
 }

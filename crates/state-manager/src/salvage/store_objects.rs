@@ -62,13 +62,14 @@ impl DamagedStore for StoreObjects {
         })
     }
 
-    async fn lock_damage(&self, lineage: Lineage) -> Result<Option<Damage>> {
+    async fn part_damage(&self, lineage: Lineage) -> Result<Vec<Damage>> {
         // A copy that was kept aside is only read.
         if !self.prefix.is_empty() {
-            return Ok(None);
+            return Ok(Vec::new());
         }
         let damage = self.objects()?.lock_damage(lineage).await?;
-        Ok(damage.map(|(key, reason)| Damage::new(key, reason)))
+        let damage = damage.map(|(key, reason)| Damage::new(key, reason));
+        Ok(damage.into_iter().collect())
     }
 
     async fn unfinished(&self) -> Result<Vec<(String, Lineage)>> {

@@ -1,19 +1,15 @@
 //! Surveys a damaged store: all damage, the revisions that survive, and the stacks that no name leads to.
 
-use crate::keys::authenticate;
-use crate::objects::document::RevisionDocument;
+use crate::keys::{authenticate, wrapped};
 use crate::read::{history_floor, view};
 use crate::salvage::damage::{Damage, reason};
 use crate::salvage::damaged_store::{PointerFile, SharedStore};
-use crate::salvage::head_template::{self, Client, HeadTemplate, SuppliedFacts};
-use crate::salvage::rebuild::{self, Beginning, RebuiltStack};
+use crate::salvage::head_template::{self, Client, SuppliedFacts};
 use crate::salvage::stack_files::StackFiles;
+use crate::salvage::survivors;
 use serde::{Deserialize, Serialize};
-use state_core::backend::{NameTarget, ObjectKind};
-use state_core::{
-    Base, Digest, Enveloped, Epoch, Error, Lineage, Result, RevisionId, Serial, Snapshot, StackName,
-};
-use std::collections::BTreeMap;
+use state_core::backend::{NameTarget, ObjectKind, ObjectName};
+use state_core::{Base, Enveloped, Epoch, Error, KeyId, Lineage, Result, RevisionId, Serial, StackName};
 
 /// How the names of frames in errors begin.
 const FRAME: &str = "journal frame";
@@ -50,6 +46,10 @@ pub struct StackSurvey {
     pub restorable: Option<RevisionId>,
     /// The highest serial that this client remembers, if it is higher than that of `restorable`: later revisions are lost.
     pub remembered: Option<Serial>,
+    /// The replaced data keys of which no intact file is left: values of earlier revisions can't be decrypted. This is no
+    /// damage that a salvage repairs.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub lost_keys: Vec<KeyId>,
     /// What keeps the stack from being rebuilt: a key or a fact that a person must supply.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub obstacle: Option<String>,
@@ -74,6 +74,7 @@ impl StackSurvey {
             lost: Vec::new(),
             restorable: None,
             remembered: None,
+            lost_keys: Vec::new(),
             obstacle: None,
         }
     }
@@ -105,7 +106,10 @@ pub(super) async fn survey(
     for lineage in store.stacks().await? {
         match survey_stack(client, store, lineage, &pointers, facts).await {
             Ok(survey) => stacks.extend(survey),
-            Err(error @ Error::Corrupt { .. }) => stacks.push(unreadable(lineage, &pointers, &error)),
+            // Other stacks may be readable.
+            Err(error @ (Error::Corrupt { .. } | Error::Denied { .. })) => {
+                stacks.push(unreadable(lineage, &pointers, &error));
+            }
             Err(error) => return Err(error),
         }
     }
@@ -150,6 +154,7 @@ pub(super) async fn store_damage(store: &SharedStore, pointers: &[PointerFile]) 
         Some(Err(error)) => damage.push(Damage::new("format", reason(&error))),
         Some(Ok(_)) => {}
     }
+    damage.extend(store.misplaced_folders().await?);
     damage.extend(pointers.iter().filter_map(|file| pointer_damage(file, &stacks)));
     Ok(damage)
 }
@@ -171,14 +176,17 @@ async fn survey_stack(
     pointers: &[PointerFile],
     facts: &SuppliedFacts,
 ) -> Result<Option<StackSurvey>> {
+    // Before the files: a writer may change the stack meanwhile, and this client remember what it wrote.
+    let seen = remembered_serial(client, lineage).await?;
     let files = read_stack(client, store, lineage).await?;
-    if is_no_stack(&files, pointers) {
+    if is_no_stack(client, &files, pointers).await? {
         return Ok(None);
     }
     let name = name_of(client, &files, pointers).await?;
     let orphaned = !is_bound(lineage, name.as_ref(), pointers);
     let mut survey = StackSurvey {
         damage: files.damage.clone(),
+        lost_keys: lost_keys(&files),
         ..StackSurvey::new(lineage, orphaned, name.clone())
     };
     if files.damage.is_empty() {
@@ -192,12 +200,12 @@ async fn survey_stack(
     };
     match head_template::of(client, &files, &facts).await {
         Ok(template) => {
-            let survivors = survivors(client, &files, &template).await;
+            let survivors = survivors::of(client, &files, &template).await;
             survey.current_readable = survivors.current.is_ok() && files.is_journal_whole;
             match template.require_key("salvaged") {
                 Ok(()) => {
                     survey.restorable = survivors.restorable(&files);
-                    survey.remembered = remembered(client, lineage, survey.restorable.as_ref()).await?;
+                    survey.remembered = later_than(seen, survey.restorable.as_ref());
                 }
                 Err(error) => survey.obstacle = Some(error.to_string()),
             }
@@ -206,24 +214,45 @@ async fn survey_stack(
             }
             survey.surviving = survivors.surviving;
             survey.lost = survivors.lost;
+            let current = survivors.current.as_ref().ok();
+            let current = current.and_then(|rebuilt| rebuilt.view.state.current().cloned());
+            let unlisted = current.filter(|current| !survey.surviving.contains(current));
+            survey
+                .surviving
+                .extend(unlisted.filter(|_| survey.current_readable));
         }
         Err(error) => survey.obstacle = Some(error.to_string()),
     }
     Ok(Some(survey))
 }
 
-/// The highest serial that this client remembers of a stack, if it is higher than that of the restored revision.
-pub(super) async fn remembered(
-    client: &Client,
-    lineage: Lineage,
-    restored: Option<&RevisionId>,
-) -> Result<Option<Serial>> {
-    let Some(known) = &client.known_stacks else {
-        return Ok(None);
+/// The replaced data keys of which no intact file is left.
+fn lost_keys(files: &StackFiles) -> Vec<KeyId> {
+    let Some(head) = &files.head else {
+        return Vec::new();
     };
-    let serial = known.seen(lineage).await?.map(|pin| pin.serial);
+    let mut replaced = wrapped::keys_of(head);
+    replaced.retain(|id| head.key_id != Some(*id));
+    let is_here = |wanted: KeyId| {
+        let mut names = files.objects.names();
+        names.any(|name| matches!(name, ObjectName::Key { id, .. } if *id == wanted))
+    };
+    replaced.retain(|id| !is_here(*id));
+    replaced
+}
+
+/// The highest serial that this client remembers of a stack; none if it doesn't know the stack.
+pub(super) async fn remembered_serial(client: &Client, lineage: Lineage) -> Result<Option<Serial>> {
+    match &client.known_stacks {
+        Some(known) => Ok(known.seen(lineage).await?.map(|pin| pin.serial)),
+        None => Ok(None),
+    }
+}
+
+/// A remembered serial, if it is higher than that of the restored revision.
+pub(super) fn later_than(seen: Option<Serial>, restored: Option<&RevisionId>) -> Option<Serial> {
     let restored = restored.map_or(Serial::ZERO, RevisionId::serial);
-    Ok(serial.filter(|serial| *serial > restored))
+    seen.filter(|serial| *serial > restored)
 }
 
 /// Reads all files of a stack. If no damage is found, the stack is also read as any client reads it: whatever a reader refuses
@@ -285,8 +314,20 @@ async fn key_obstacle(client: &Client, files: &StackFiles) -> Result<Option<Stri
     Ok(template.err().map(|error| error.to_string()))
 }
 
-/// Whether a folder is the rest of a removed stack, or of a stack that was never created.
-pub(super) fn is_no_stack(files: &StackFiles, pointers: &[PointerFile]) -> bool {
+/// Whether a folder is the rest of a removed stack, or of a stack that was never created, or is being created.
+pub(super) async fn is_no_stack(
+    client: &Client,
+    files: &StackFiles,
+    pointers: &[PointerFile],
+) -> Result<bool> {
+    if is_removed_or_unfinished(files, pointers) {
+        return Ok(true);
+    }
+    // Creation writes the head last. A client that used the stack remembers it.
+    Ok(is_empty(files, pointers) && remembered_serial(client, files.lineage).await?.is_none())
+}
+
+fn is_removed_or_unfinished(files: &StackFiles, pointers: &[PointerFile]) -> bool {
     let lineage = files.lineage;
     if files.head.as_ref().is_some_and(|head| head.removed) {
         return true;
@@ -348,111 +389,4 @@ pub(super) fn is_bound(lineage: Lineage, name: Option<&StackName>, pointers: &[P
     let intact = pointers.iter().filter_map(|file| file.pointer.as_ref().ok());
     let mut leading = intact.filter(|pointer| pointer.lineage() == Some(lineage));
     leading.any(|pointer| name.is_none_or(|name| name.folded() == pointer.name.folded()))
-}
-
-/// The revisions that can be read and those that can't.
-pub(super) struct Survivors {
-    pub(super) surviving: Vec<RevisionId>,
-    pub(super) lost: Vec<RevisionId>,
-    /// The stack up to its newest intact frame.
-    pub(super) current: Result<RebuiltStack>,
-}
-
-impl Survivors {
-    /// The revision whose state a salvage restores: the current one of the stack up to its newest intact frame, else the newest
-    /// that can be read.
-    fn restorable(&self, files: &StackFiles) -> Option<RevisionId> {
-        match &self.current {
-            Ok(rebuilt) => rebuilt.view.state.current().cloned(),
-            Err(_) => newest_end(files, &self.surviving).map(|(document, _)| document.revision.clone()),
-        }
-    }
-}
-
-/// The newest of these revisions that an update made, and the chain after its frame.
-pub(super) fn newest_end<'f>(
-    files: &'f StackFiles,
-    surviving: &[RevisionId],
-) -> Option<(&'f RevisionDocument, Digest)> {
-    let documents = surviving.iter().filter_map(|id| files.revisions.get(id));
-    let ends = documents.filter_map(|document| Some((document, rebuild::end_of(files, document)?)));
-    ends.max_by_key(|(document, _)| document.slot)
-}
-
-/// Reads each revision of a stack. First the newest state that is intact, with its history; then, each for itself, the
-/// revisions that this history doesn't contain.
-pub(super) async fn survivors(client: &Client, files: &StackFiles, template: &HeadTemplate) -> Survivors {
-    let current = match files.end() {
-        Some(end) => {
-            Box::pin(rebuild::rebuild(
-                client,
-                files,
-                template,
-                &end,
-                Beginning::Earliest,
-            ))
-            .await
-        }
-        // Nothing was written yet to a stack that is intact.
-        None if template.is_stored && files.damage.is_empty() => {
-            Box::pin(rebuild::complete(client, files, template)).await
-        }
-        None => {
-            let object = format!("journal of stack {}", files.lineage);
-            Err(Error::corrupt(object, 0, "it has no intact frame"))
-        }
-    };
-    let mut read = BTreeMap::new();
-    if let Ok(rebuilt) = &current {
-        for revision in rebuilt.view.history().await.unwrap_or_default() {
-            let is_readable = rebuilt.view.get(&revision.id).await.is_ok();
-            read.insert(revision.id, is_readable);
-        }
-    }
-    for (id, document) in &files.revisions {
-        if read.get(id) == Some(&true) || files.is_collected(id) || is_forgotten(&current, id) {
-            continue;
-        }
-        let is_readable = Box::pin(at_revision(client, files, template, document))
-            .await
-            .is_ok();
-        read.insert(id.clone(), is_readable);
-    }
-    let ids = |wanted: bool| {
-        let matching = read.iter().filter(|(_, is_readable)| **is_readable == wanted);
-        matching.map(|(id, _)| id.clone()).collect()
-    };
-    Survivors {
-        surviving: ids(true),
-        lost: ids(false),
-        current,
-    }
-}
-
-fn is_forgotten(current: &Result<RebuiltStack>, revision: &RevisionId) -> bool {
-    let current = current.as_ref();
-    current.is_ok_and(|rebuilt| rebuilt.view.state.is_forgotten(revision))
-}
-
-/// The stack as it was at a revision, with the content of the revision.
-///
-/// # Errors
-/// `Corrupt` if frames or snapshots that lead to the revision are damaged.
-pub(super) async fn at_revision(
-    client: &Client,
-    files: &StackFiles,
-    template: &HeadTemplate,
-    document: &RevisionDocument,
-) -> Result<(RebuiltStack, Snapshot)> {
-    let object = || format!("revision {} of stack {}", document.revision, files.lineage);
-    let Some(end) = rebuild::end_of(files, document) else {
-        return Err(Error::corrupt(
-            object(),
-            0,
-            "the frame that made it is damaged or missing",
-        ));
-    };
-    let rebuilt = rebuild::rebuild(client, files, template, &end, Beginning::Latest).await?;
-    let snapshot = rebuilt.view.get(&document.revision).await?;
-    Ok((rebuilt, snapshot))
 }

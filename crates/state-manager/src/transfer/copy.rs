@@ -321,17 +321,11 @@ async fn copy_object(
     Ok(Some((name, digest)))
 }
 
-/// Checks a snapshot or a page against the digest in its name: damage isn't copied.
+/// Checks an object against its name: damage isn't copied. A later copy would find the damaged object in its target.
 ///
 /// # Errors
 /// `Corrupt` if the object can't be what was written under this name.
 async fn require_undamaged(lineage: Lineage, name: &ObjectName, bytes: &Bytes) -> Result<()> {
-    if !matches!(
-        name,
-        ObjectName::Snapshot { .. } | ObjectName::HistoryPage { .. } | ObjectName::HistoryIndex { .. }
-    ) {
-        return Ok(());
-    }
     let (checked, stored) = (name.clone(), bytes.clone());
     match compute(move || stored_object::fault(&checked, &stored)).await? {
         Some(reason) => Err(Error::corrupt(format!("stack {lineage}: {name}"), 0, reason)),

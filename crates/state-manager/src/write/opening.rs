@@ -52,6 +52,10 @@ pub(crate) async fn acquire_after(
     // A refused takeover would still raise the epoch. After a few of them, the epoch of an older copy of the stack would pass
     // for that of the stack that this client knows.
     Box::pin(open::refuse_older_head(stack, head)).await?;
+    // For the same reason a client that can't open the data key takes no lock.
+    if let Some(id) = head.key_id {
+        wrapped::unwrap_current(stack, head, id).await?;
+    }
     let locked = Box::pin(acquire_gated(stack, operation, break_epoch)).await;
     if locked.is_err() {
         Box::pin(trust::remember_opened(stack.store(), stack.lineage())).await;

@@ -6,7 +6,7 @@ use crate::commands::pending::spool::{self, SpoolFile};
 use crate::error::CliError;
 use state_core::{Error, ErrorKind, MutationId, PendingOperation, Result, State, UpdateKind};
 use state_engine::settle::Decision;
-use state_manager::{Session, SpoolConflict, SpoolOutcome, SpooledResult, Stack, UpdateRequest};
+use state_manager::{Session, SpoolOutcome, SpooledResult, Stack, UpdateRequest};
 use std::collections::BTreeMap;
 
 /// The results that were recorded from files, and the files that need the user.
@@ -23,8 +23,8 @@ impl SpoolIntake {
     /// `creates` says whether the run may create resources.
     ///
     /// # Errors
-    /// If the store fails or the lock is lost. If the run would create a resource a second time that a file proves to exist. Any
-    /// other file whose result is refused becomes a warning: its operation may still be settled by its provider.
+    /// If the store fails or the lock is lost. If the run could create a resource a second time that a file proves to exist, or that
+    /// an unreadable file may prove to exist. Any other file whose result is refused becomes a warning: its operation may still be settled by its provider.
     pub(super) async fn run(session: &Session, store: &str, creates: bool) -> Result<Self, CliError> {
         let mut intake = Self {
             creates,
@@ -32,6 +32,8 @@ impl SpoolIntake {
         };
         for file in spool::files(session.stack()) {
             match &file.content {
+                // It may prove that a resource exists which the run would create.
+                Err(error) if creates => return Err(spool::unreadable(&file.path, error)),
                 Err(error) => intake.warn(&file, &error.to_string()),
                 Ok(spooled) => intake.take(session, store, &file, spooled).await?,
             }
@@ -60,7 +62,8 @@ impl SpoolIntake {
             Ok(SpoolOutcome::Known) => true,
             Ok(SpoolOutcome::Conflict(found)) => {
                 let error = spool::conflict(&found, &file.path);
-                if self.creates && is_unrecorded(&found, &state) {
+                // The run could create it a second time.
+                if self.creates && found.missing.as_ref().is_some_and(|key| key.deposed.is_none()) {
                     return Err(error);
                 }
                 self.warn(
@@ -126,12 +129,6 @@ pub(super) fn foresee(stack: &Stack, state: &State) -> KeptResults {
 
 fn settlement(operation: &PendingOperation) -> Settlement {
     Settlement::of(operation, "its result was kept in a file")
-}
-
-/// Whether a kept result proves that a resource exists of which the state has nothing at that address.
-fn is_unrecorded(found: &SpoolConflict, state: &State) -> bool {
-    let missing = found.missing.as_ref().filter(|key| key.deposed.is_none());
-    missing.is_some_and(|key| state.entry(key).is_none())
 }
 
 /// Whether the result itself caused the error, so that the run can go on.

@@ -11,6 +11,7 @@ use state_manager::{
     Session, SpoolConflict, SpoolOutcome, SpoolPlacement, SpooledResult, Stack, UpdateRequest,
 };
 use std::collections::BTreeMap;
+use std::io;
 use std::path::{Path, PathBuf};
 
 #[derive(Serialize)]
@@ -37,13 +38,23 @@ pub(in crate::commands) fn files(stack: &Stack) -> Vec<SpoolFile> {
         let name = path.file_name().and_then(|name| name.to_str());
         name.is_some_and(|name| name.starts_with(&begin))
     };
-    let files = store::spool_folder().and_then(|folder| std::fs::read_dir(folder).ok());
-    let mut paths: Vec<PathBuf> = files
-        .into_iter()
-        .flatten()
-        .filter_map(|file| Some(file.ok()?.path()))
-        .filter(is_named)
-        .collect();
+    let folder = store::spool_folder().unwrap_or_default();
+    let listed = match std::fs::read_dir(&folder) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Vec::new(),
+        listed => listed.and_then(|files| files.map(|file| Ok(file?.path())).collect::<io::Result<Vec<_>>>()),
+    };
+    let mut paths = match listed {
+        Ok(paths) => paths,
+        // Any result may be in a folder that can't be read.
+        Err(error) => {
+            let content = Err(Error::unavailable(folder.display().to_string(), error));
+            return vec![SpoolFile {
+                path: folder,
+                content,
+            }];
+        }
+    };
+    paths.retain(is_named);
     paths.sort();
     let read = |path: PathBuf| {
         let content =
@@ -181,6 +192,15 @@ pub(in crate::commands) fn conflict(found: &SpoolConflict, file: &Path) -> CliEr
         }
     };
     CliError::conflict(object, &found.reason).with_hint(hint)
+}
+
+/// The error for a file that may keep the only evidence of a resource, and can't be read.
+pub(in crate::commands) fn unreadable(file: &Path, error: &Error) -> CliError {
+    let message = format!("it keeps a result that can't be read: {error}");
+    CliError::conflict(file.display().to_string(), &message).with_hint(
+        "it may be the only evidence of a resource that the state doesn't record: look for that resource at its provider, and then \
+         move the file away",
+    )
 }
 
 impl From<Placement> for SpoolPlacement {

@@ -1,6 +1,7 @@
 //! Commands that read the history beside damage: they use what is intact, and name the revisions that need what is damaged.
 
 use super::{files_below, only_file, stack_folder, stack_of};
+use crate::programs::{command, up};
 use crate::sandbox::{CommandOutput, Sandbox, as_user, fixture};
 use serde_json::Value;
 use std::fs;
@@ -186,4 +187,34 @@ fn all_stacks_but_damaged_ones_are_copied() {
         let copied = sandbox.run(&["copy", ".state", "file://there"]);
         assert_eq!(copied.code != 0, is_lost, "{damaged}: {copied:?}");
     }
+}
+
+#[test]
+fn stack_with_a_damaged_log_is_copied_after_its_salvage() {
+    let sandbox = Sandbox::new();
+    up(&sandbox, &command("thing", "echo made >&2", ""), &[]).exits(0);
+    let logs = stack_folder(&sandbox).join("logs");
+    fs::write(only_file(&logs), "damaged").unwrap();
+    sandbox.run(&["copy", ".state", "file://there"]).exits(14);
+    sandbox.run(&["salvage", "--yes"]).exits(0);
+    sandbox.run(&["copy", ".state", "file://there"]).exits(0);
+    let there = ["verify", "--deep", "--backend", "file://there"];
+    sandbox.run(&there).exits(0);
+}
+
+#[test]
+fn writes_of_a_client_without_an_identity_change_nothing() {
+    let client = Client::new(true);
+    let store = client.sandbox.path().join(".state");
+    let contents = || {
+        let files = files_below(&store).into_iter();
+        let contents = files.map(|file| (fs::read(store.join(&file)).unwrap(), file));
+        contents.collect::<Vec<_>>()
+    };
+    let before = contents();
+    for _ in 0..3 {
+        let refused = as_user(&client.sandbox, "eve", &["taint", NETWORK, "--yes"]);
+        assert_eq!(refused.code, 12, "{refused:?}");
+    }
+    assert_eq!(contents(), before);
 }

@@ -1,19 +1,9 @@
 //! Damage of one stack or file doesn't spread: to other stacks, to names, or to what is reported.
 
-use super::{files_below, stack_folder, stack_of, without_serial, zero};
+use super::{files_below, stack_folder, stack_of, two_stacks, without_serial, zero};
 use crate::sandbox::{Sandbox, fixture};
 use std::fs;
 use std::path::Path;
-
-/// A plain store with the stacks `default`, which has resources, and `other`.
-fn two_stacks() -> Sandbox {
-    let sandbox = Sandbox::with_shop();
-    let shop = fixture("shop.tfstate");
-    sandbox
-        .run(&["import", shop.to_str().unwrap(), "--stack", "other"])
-        .exits(0);
-    sandbox
-}
 
 #[test]
 fn unreadable_file_is_damage_of_its_stack_only() {

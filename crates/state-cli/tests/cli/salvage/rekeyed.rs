@@ -174,3 +174,79 @@ fn history_that_begins_at_an_import_agrees_with_a_rekey() {
     run(&["taint", NETWORK, "--yes"]);
     run(&["verify", "--deep"]);
 }
+
+#[test]
+fn compaction_after_a_collection_holds_frames_beside_a_rekey() {
+    let sandbox = Sandbox::new();
+    let run = |arguments: &[&str]| as_user(&sandbox, "anna", arguments).exits(0).stdout;
+    run(&["import", fixture("shop.tfstate").to_str().unwrap()]);
+    for _ in 0..2 {
+        let collect = [
+            "--keep-days",
+            "0",
+            "--keep-revisions",
+            "2",
+            "--grace",
+            "0s",
+            "--yes",
+        ];
+        run(&[&["gc"][..], &collect].concat());
+        run(&["taint", NETWORK, "--yes"]);
+        run(&["untaint", NETWORK, "--yes"]);
+    }
+    let history = run(&["history", "--json"]);
+    let lines = history
+        .lines()
+        .map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
+    let ids: Vec<String> = lines
+        .map(|line| line["data"]["id"].as_str().unwrap().to_owned())
+        .collect();
+    let export = |id: &String| run(&["export", "--show-secrets", "--at", id]);
+    let exported: Vec<String> = ids.iter().map(export).collect();
+    let journal = stack_folder(&sandbox).join("journal");
+    let mut segments = files_below(&journal);
+    segments.retain(|file| file.extension().is_some_and(|kind| kind == "log"));
+    remove(&journal.join(&segments[segments.len() - 2]));
+    run(&["rekey", "--yes"]);
+    assert_eq!(
+        ids.iter().map(export).collect::<Vec<_>>(),
+        exported,
+        "before the salvage"
+    );
+    run(&["salvage", "--yes"]);
+    assert_eq!(
+        ids.iter().map(export).collect::<Vec<_>>(),
+        exported,
+        "after the salvage"
+    );
+    run(&["verify", "--deep"]);
+}
+
+#[test]
+fn damaged_key_is_named_with_its_consequence() {
+    let rekeyed = Rekeyed::new();
+    let mut keys = rekeyed.files("keys");
+    keys.sort();
+    let [replaced, current] = &keys[..] else {
+        panic!("{keys:?}")
+    };
+    let whole = fs::read(replaced).unwrap();
+    for harm in [&whole[..whole.len() / 2], &[]] {
+        fs::write(replaced, harm).unwrap();
+        let examined = rekeyed.run(&["doctor"]).exits(0);
+        assert!(
+            examined
+                .stderr
+                .contains("no intact file of the replaced data key"),
+            "{examined:?}"
+        );
+    }
+    fs::write(replaced, whole).unwrap();
+    let examined = rekeyed.run(&["doctor"]).exits(0);
+    assert!(!examined.stderr.contains("replaced data key"), "{examined:?}");
+    let whole = fs::read(current).unwrap();
+    fs::write(current, &whole[..whole.len() / 2]).unwrap();
+    let verified = rekeyed.run(&["verify", "--deep"]).exits(14);
+    let name = current.file_name().unwrap().to_str().unwrap();
+    assert!(verified.stdout.contains(name), "{verified:?}");
+}

@@ -1,8 +1,8 @@
 //! Damage that leaves each file readable, or leaves nothing of what is lost: an earlier head, exchanged files, revisions and
 //! stacks of which nothing is left, a lost memory.
 
-use super::{files_below, stack_folder, without_serial};
-use crate::sandbox::{Sandbox, as_user, sealed_shop};
+use super::{files_below, stack_folder, stack_of, without_serial};
+use crate::sandbox::{Sandbox, as_user, fixture, sealed_shop};
 use std::fs;
 
 const NETWORK: &str = r#"module.service["web"].terraform_data.network"#;
@@ -151,23 +151,33 @@ fn lost_head_is_rebuilt_after_a_collection() {
         "--yes",
     ];
     sandbox.run(&gc).exits(0);
+    sandbox.run(&["taint", NETWORK, "--yes"]).exits(0);
+    sandbox.run(&gc).exits(0);
     let current = sandbox.run(&["export"]).exits(0).stdout;
     fs::remove_file(stack_folder(&sandbox).join("head.json")).unwrap();
+    assert_eq!(sandbox.run(&["export", "--at", "4"]).exits(0).stdout, current);
     salvages_to(&sandbox, &current);
 }
 
 #[test]
 fn folder_of_which_nothing_is_left_is_moved_aside() {
     let sandbox = shop();
-    let folder = ".state/stacks/11111111-2222-4333-8444-555555555555";
-    fs::create_dir(sandbox.path().join(folder)).unwrap();
-    let refused = sandbox.run(&["stack", "new", "other"]).exits(13);
-    assert!(
-        refused.stderr.contains("moves it aside if nothing is left"),
-        "{refused:?}"
-    );
+    let shop = fixture("shop.tfstate");
+    let import = ["import", shop.to_str().unwrap(), "--stack", "other"];
+    sandbox.run(&import).exits(0);
+    let folder = stack_of(&sandbox, "other");
+    fs::remove_dir_all(&folder).unwrap();
+    fs::create_dir(&folder).unwrap();
+    fs::remove_file(sandbox.path().join(".state/names/default/other.json")).unwrap();
+    // This client remembers the stack, so the folder isn't the rest of an interrupted creation.
+    let refused = sandbox.run(&["stack", "new", "other"]);
+    assert_ne!(refused.code, 0, "{refused:?}");
+    sandbox.run(&["verify", "--deep", "--stack", "default"]).exits(14);
     sandbox.run(&["salvage", "--yes"]).exits(0);
-    assert!(!sandbox.path().join(folder).exists());
+    assert!(!folder.exists());
+    sandbox
+        .run(&["trust", "--accept", "--stack", "other", "--yes"])
+        .exits(0);
     sandbox.run(&["stack", "new", "other"]).exits(0);
 }
 

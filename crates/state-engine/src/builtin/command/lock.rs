@@ -5,16 +5,21 @@
 //! descriptor of a locked file named after its mutation. The operating system releases the lock when the last process with
 //! the descriptor ends, however it ends: the command, and background processes that it left.
 //!
-//! The file stays until the result of the mutation is recorded. So a missing file means that this folder can't prove that
-//! the command ended: another user or another machine may have started it.
+//! The file is created before the command starts, and stays until the result of the mutation is recorded. So a missing file
+//! means that this folder can't prove that the command ended: another user or another machine may have started it.
 
+use crate::provider::EarlierWork;
 use rustix::process::Pid;
 use state_core::MutationId;
 use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+
+/// Why it is unknown whether a command ended.
+const NOT_STARTED_HERE: &str = "its command may still be running: nothing proves that this user started it on this machine. If it \
+    doesn't run any more, declare the operation as not done";
 
 /// The longest process id, as text.
 const MAX_PID_BYTES: u64 = 20;
@@ -32,6 +37,13 @@ pub(super) struct CommandLock {
 }
 
 impl CommandLocks {
+    /// Creates the file of a mutation. Without it, for example on a full disk, the next run after a crash asks the user.
+    pub(super) fn note(&self, mutation: MutationId) {
+        if let Some(path) = self.path(mutation) {
+            open_lock(&path).ok();
+        }
+    }
+
     /// Takes the lock of a mutation; none without a folder.
     ///
     /// # Errors
@@ -40,37 +52,27 @@ impl CommandLocks {
         let Some(path) = self.path(mutation) else {
             return Ok(None);
         };
-        if let Some(folder) = path.parent() {
-            DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
-        }
-        let mut options = OpenOptions::new();
-        // Without `truncate`: the file of a running command keeps the id of its process.
-        let file = options
-            .create(true)
-            .truncate(false)
-            .write(true)
-            .mode(0o600)
-            .open(&path)?;
+        let file = open_lock(&path)?;
         file.try_lock()?;
         file.set_len(0)?;
         Ok(Some(CommandLock { path, file }))
     }
 
-    /// Describes the processes that still work on a mutation; none if there are none.
-    pub(super) fn holder(&self, mutation: MutationId) -> Option<String> {
-        let path = self.path(mutation)?;
+    /// Whether processes still work on a mutation.
+    pub(super) fn work(&self, mutation: MutationId) -> EarlierWork {
+        // Without a folder commands hold no locks, and nothing is known about other processes either.
+        let Some(path) = self.path(mutation) else {
+            return EarlierWork::Ended;
+        };
         let file = match File::open(&path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return None,
-            Err(error) => {
-                return Some(format!(
-                    "its command may still be running: {}: {error}",
-                    path.display()
-                ));
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                return EarlierWork::Unseen(NOT_STARTED_HERE.to_owned());
             }
+            Err(error) => return unseen(&path, &error),
             Ok(file) => file,
         };
         match file.try_lock() {
-            Ok(()) => None,
+            Ok(()) => EarlierWork::Ended,
             Err(TryLockError::WouldBlock) => {
                 let mut pid = String::new();
                 let is_read = file.take(MAX_PID_BYTES).read_to_string(&mut pid).is_ok();
@@ -78,19 +80,10 @@ impl CommandLocks {
                     Ok(pid) if is_read => format!(" (process group {pid})"),
                     _ => String::new(),
                 };
-                Some(format!("its command is still running on this machine{group}"))
+                EarlierWork::Running(format!("its command is still running on this machine{group}"))
             }
-            Err(TryLockError::Error(error)) => Some(format!(
-                "its command may still be running: {}: {error}",
-                path.display()
-            )),
+            Err(TryLockError::Error(error)) => unseen(&path, &error),
         }
-    }
-
-    /// Whether the file of a mutation proves that its command was started with a lock of this folder. Without a folder,
-    /// commands hold no locks, and nothing is known about other processes either.
-    pub(super) fn proves_start(&self, mutation: MutationId) -> bool {
-        self.path(mutation).is_none_or(|path| path.exists())
     }
 
     /// Deletes the file of a mutation whose result is recorded.
@@ -103,6 +96,24 @@ impl CommandLocks {
     fn path(&self, mutation: MutationId) -> Option<PathBuf> {
         Some(self.folder.as_ref()?.join(mutation.to_string()))
     }
+}
+
+/// Opens the file of a mutation, and creates it if it is missing.
+fn open_lock(path: &Path) -> io::Result<File> {
+    if let Some(folder) = path.parent() {
+        DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+    }
+    let mut options = OpenOptions::new();
+    // Without `truncate`: the file of a running command keeps the id of its process.
+    let options = options.create(true).truncate(false).write(true).mode(0o600);
+    options.open(path)
+}
+
+fn unseen(path: &Path, error: &io::Error) -> EarlierWork {
+    EarlierWork::Unseen(format!(
+        "its command may still be running: {}: {error}",
+        path.display()
+    ))
 }
 
 impl CommandLock {
