@@ -43,7 +43,7 @@ fn other_things_in_the_place_of_a_stack_block_no_other_stack() {
 }
 
 #[test]
-fn other_things_in_the_place_of_a_folder_of_a_stack_are_salvaged() {
+fn other_things_in_the_place_of_folders_in_a_stack_are_salvaged() {
     for folder in ["logs", "updates", "keys"] {
         for kind in ["file", "link", "pipe"] {
             let sandbox = Sandbox::with_shop();
