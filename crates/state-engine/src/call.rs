@@ -95,17 +95,10 @@ impl Caller {
         self.registry.describe(kind)
     }
 
-    /// Lets a provider note a mutation whose intent is durable ([`Provider::note_work`]).
+    /// Lets a provider note a mutation whose intent is about to be written ([`Provider::note_work`]).
     pub(crate) fn note_work(&self, kind: &str, mutation: MutationId) {
         if let Some(registered) = self.registry.get(kind) {
             registered.provider.note_work(mutation);
-        }
-    }
-
-    /// Lets a provider delete what it keeps about a mutation whose result is durable ([`Provider::forget_work`]).
-    pub(crate) fn forget_work(&self, kind: &str, mutation: MutationId) {
-        if let Some(registered) = self.registry.get(kind) {
-            registered.provider.forget_work(mutation);
         }
     }
 

@@ -259,7 +259,8 @@ impl Deployment {
         // The guard lives until the result is recorded. Without the guard, another step could re-record the old
         // version of this entry after the intent.
         let _in_flight = self.record_dependencies_of(&intent).await?;
-        let intent_record = self.recorder.begin(intent).await;
+        let note = |mutation| self.caller.note_work(&target.kind, mutation);
+        let intent_record = self.recorder.begin(intent, note).await;
         let intent_record =
             intent_record.map_err(|error| StepError::recording(&step.key, Some(&step), None, error))?;
         self.notify(&Event::Begun(step.clone()));
@@ -316,7 +317,7 @@ impl Deployment {
     /// Lets the provider delete what it keeps about a step whose result is durable.
     fn forget_work(&self, target: &CallTarget, mutation: MutationId, ended: &EndResult) {
         if !self.is_plan() && matches!(ended, EndResult::Committed(_)) {
-            self.caller.forget_work(&target.kind, mutation);
+            self.caller.registry.forget_work(&target.kind, mutation);
         }
     }
 
@@ -376,9 +377,8 @@ impl Deployment {
         effect: Effect,
     ) -> (Result<Option<Object>, CallError>, UnknownOutputs) {
         let known = UnknownOutputs::Nothing;
-        match self.is_plan() {
-            true => self.note_commands(target, &effect),
-            false => self.caller.note_work(&target.kind, intent_record.id()),
+        if self.is_plan() {
+            self.note_commands(target, &effect);
         }
         match effect {
             Effect::Record(object) => (Ok(Some(*object)), known),

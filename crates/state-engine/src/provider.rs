@@ -60,7 +60,7 @@ pub trait Provider: fmt::Debug + Send + Sync {
     }
 
     /// Notes on this machine that this client is about to work on a mutation, for [`Self::earlier_work`] after a crash. The
-    /// engine calls this method right after the intent of the mutation is durable. By default the provider notes nothing.
+    /// engine calls this method right before it writes the intent of the mutation. By default the provider notes nothing.
     fn note_work(&self, _mutation: MutationId) {}
 
     /// Whether work that an earlier process began for a mutation, for example a command, may go on. The engine asks before

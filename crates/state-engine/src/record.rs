@@ -92,12 +92,16 @@ impl Recorder {
         Ok(self.entry(key)?.map(CommittedResource::new))
     }
 
-    /// Records the intent of a step.
-    pub(crate) async fn begin(&self, intent: Intent) -> Result<DurableIntent> {
+    /// Records the intent of a step. Calls `note` with the id of the step before a durable intent is written.
+    pub(crate) async fn begin(
+        &self,
+        intent: Intent,
+        note: impl FnOnce(MutationId) + Send,
+    ) -> Result<DurableIntent> {
         let key = intent.target.clone();
         let (id, mutation) = match self {
             Self::Durable { update, .. } => {
-                let mutation = update.begin(intent).await?;
+                let mutation = update.begin_noted(intent, note).await?;
                 (mutation.id(), Some(mutation))
             }
             Self::Draft(draft) => (draft.begin(intent)?, None),

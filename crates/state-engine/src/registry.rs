@@ -109,6 +109,14 @@ impl Registry {
         })
     }
 
+    /// Lets the provider of this kind delete what it noted about a mutation that is settled
+    /// ([`Provider::forget_work`](crate::Provider::forget_work)).
+    pub fn forget_work(&self, kind: &str, mutation: MutationId) {
+        if let Some(registered) = self.get(kind) {
+            registered.provider.forget_work(mutation);
+        }
+    }
+
     pub(crate) fn get(&self, kind: &str) -> Option<&RegisteredProvider> {
         self.providers.get(kind)
     }

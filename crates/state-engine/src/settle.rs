@@ -126,7 +126,7 @@ pub(crate) async fn settle(
         match settled {
             Ok(how) => {
                 if let Some(kind) = kind_of(&basis.state, &operation) {
-                    caller.forget_work(&kind, operation.id);
+                    caller.registry.forget_work(&kind, operation.id);
                 }
                 let how = how.to_owned();
                 observer.event(&Event::Settled { operation, how });
@@ -247,8 +247,9 @@ async fn settle_one(
         }
         other => Verdict::Open(format!("an operation of kind {other} can't be settled")),
     };
+    let recorded = basis.state.entry(&operation.target).map(open).transpose()?;
     Ok(match unseen {
-        Some(reason) if verdict.finds_no_effect(operation.op) => Verdict::Open(reason),
+        Some(reason) if verdict.finds_no_effect(operation.op, recorded.as_deref()) => Verdict::Open(reason),
         _ => verdict,
     })
 }

@@ -129,7 +129,9 @@ pub(crate) async fn acquire_client_lock(
 /// Releases the client lock with this id, expired or not, and returns it.
 pub(crate) async fn free_client_lock(stack: &StackContext, operation: &str, id: &str) -> Result<ClientLock> {
     // The id is checked before the writer lock is taken: a wrong id must neither block a writer nor raise the epoch.
-    client_lock::require(stack, &open::head(stack).await?, id)?;
+    let head = open::head(stack).await?;
+    client_lock::require(stack, &head, id)?;
+    opening::require_openable(stack, &head).await?;
     // The check of client locks is skipped here: the client lock that is to be released would refuse this call.
     let locked = opening::acquire_ungated(stack, operation).await?;
     // The id is checked again under the writer lock: another client may have released or replaced the client lock

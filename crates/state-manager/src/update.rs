@@ -40,8 +40,21 @@ impl Update {
     /// `Integrity` with every rule that the step would break; `Sealed` when the resource has sensitive values and the
     /// stack has no key. Then nothing is recorded.
     pub async fn begin(&self, intent: Intent) -> Result<Mutation> {
+        self.begin_noted(intent, |_| {}).await
+    }
+
+    /// As [`Self::begin`]. Calls `note` with the id of the mutation right before the intent is written, so that a caller can
+    /// keep a note of every mutation that it may have begun, whenever it crashes. `note` must not block for long.
+    ///
+    /// # Errors
+    /// As [`Self::begin`]. The intent may be recorded nevertheless if the error is `Indeterminate`.
+    pub async fn begin_noted(
+        &self,
+        intent: Intent,
+        note: impl FnOnce(MutationId) + Send,
+    ) -> Result<Mutation> {
         let target = intent.target.clone();
-        let (id, uid) = steps::begin(&self.locked, intent).await?;
+        let (id, uid) = steps::begin(&self.locked, intent, note).await?;
         Ok(Mutation {
             locked: self.locked.clone(),
             id,

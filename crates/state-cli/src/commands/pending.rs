@@ -200,18 +200,27 @@ async fn resolve(context: &Context, args: &Resolve) -> CommandResult {
     self::resolved(context, &resolved, warnings)
 }
 
-/// A warning about the work for an operation that goes on although the operation is settled; none if it ended.
+/// A warning about the work for an operation that may go on although the operation is settled; none if it ended.
 fn running(registry: &Registry, state: &State, operation: &PendingOperation) -> Option<String> {
     let entry = operation
         .entry
         .as_ref()
         .or_else(|| state.entry(&operation.target));
-    match registry.earlier_work(entry?.kind.as_deref()?, operation.id) {
+    let kind = entry?.kind.as_deref()?;
+    match registry.earlier_work(kind, operation.id) {
         EarlierWork::Running(work) => Some(format!(
-            "{work}: what it changes from now on isn't recorded. Wait until it ends, and compare the real resource with `statectl \
-             refresh`"
+            "{work}: what it changes from now on isn't recorded. Stop it, or wait until it ends and look for its resource before the \
+             next `statectl up`, which could make another one"
         )),
-        _ => None,
+        EarlierWork::Unseen(_) => Some(
+            "make sure that its command doesn't run any more on another machine or for another user: what it changes from now on isn't \
+             recorded"
+                .to_owned(),
+        ),
+        EarlierWork::Ended => {
+            registry.forget_work(kind, operation.id);
+            None
+        }
     }
 }
 

@@ -68,15 +68,22 @@ pub(crate) async fn run(context: &Context, args: &Args) -> CommandResult {
     }
 }
 
-/// The stacks of the store, if there are several and the user named none. None if they can't be listed: then the verification
-/// reports why.
+/// The stacks of the store, if there are several and the user named none. If the names can't be listed, those that a survey finds.
+/// None if the store can't be opened: then the verification reports why.
 async fn several_stacks(context: &Context) -> Option<(Stacks, Vec<StackName>)> {
     if context.settings.stack.is_some() {
         return None;
     }
     let stacks = context.store.open().await.ok()?;
-    let mut names = stacks.names().await.ok()?;
+    let mut names = match stacks.names().await {
+        Ok(names) => names,
+        Err(_) => {
+            let survey = survey(context, false).await.ok()??;
+            survey.stacks.into_iter().filter_map(|stack| stack.name).collect()
+        }
+    };
     names.sort();
+    names.dedup();
     (names.len() > 1).then_some((stacks, names))
 }
 
@@ -102,10 +109,8 @@ async fn verify_all(context: &Context, stacks: &Stacks, names: &[StackName]) -> 
         };
         reports.push(match (verified.await, its) {
             (Ok(verified), survey) => report(context, VerifyDocument { survey, ..verified })?,
-            (Err(error), survey) if matches!(error.code, ExitCode::Integrity | ExitCode::Undecipherable) => {
-                report_damage(context, Some(name.clone()), &error, survey)?
-            }
-            (Err(error), _) => return Err(error),
+            // The other stacks are reported nevertheless.
+            (Err(error), survey) => report_damage(context, Some(name.clone()), &error, survey)?,
         });
     }
     Ok(Report::joined(reports))

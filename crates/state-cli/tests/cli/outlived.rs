@@ -95,6 +95,16 @@ fn another_client_does_not_run_a_create_that_may_run_on() {
 }
 
 #[test]
+fn client_without_a_home_does_not_run_a_create_that_may_run_on() {
+    let sandbox = killed();
+    let mut command = sandbox.command(&["up", "--yes"]);
+    let ran = run(command.env_remove("XDG_STATE_HOME").env_remove("HOME")).exits(18);
+    assert!(ran.stderr.contains("may still be running"), "{ran:?}");
+    assert_eq!(starts(&sandbox), 1);
+    finish(&sandbox);
+}
+
+#[test]
 fn command_that_ended_without_an_object_is_run_again() {
     let sandbox = killed();
     finish(&sandbox);

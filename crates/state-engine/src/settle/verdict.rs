@@ -16,10 +16,10 @@ pub(super) enum Verdict {
 
 impl Verdict {
     /// Whether the object is as it may have been before the operation, so that the operation may change it later.
-    pub(super) const fn finds_no_effect(&self, op: Op) -> bool {
+    pub(super) fn finds_no_effect(&self, op: Op, recorded: Option<&Entry>) -> bool {
         match self {
             Self::Resolved(Resolution::NotDone, _) => matches!(op, Op::Create | Op::Delete),
-            Self::Recorded(Some(_), _) => true,
+            Self::Recorded(Some(found), _) => recorded.is_none_or(|old| old.outputs == found.outputs),
             _ => false,
         }
     }

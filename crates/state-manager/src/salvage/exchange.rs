@@ -120,8 +120,8 @@ impl Exchange {
         self.store.rename(&format!("{complete}/{path}"), &path)
     }
 
-    /// Continues exchanges that were interrupted. Deletes stacks that weren't written completely, and moves complete ones
-    /// aside whose place another stack took.
+    /// Continues exchanges that were interrupted, and deletes stacks that were written and didn't take their place: they were
+    /// made from what is still there.
     fn finish_interrupted(&mut self) -> Result<()> {
         for name in self.store.temporary_folders()? {
             let is_complete = name.starts_with(COMPLETE);
@@ -132,12 +132,8 @@ impl Exchange {
             let staged = StoreFiles::new(&root)?;
             for lineage in staged.stacks()?.into_iter().filter(|_| is_complete) {
                 let path = format!("stacks/{lineage}");
-                // Even if it was damaged meanwhile: then it is salvaged in its place.
-                if self.exists(&path) {
-                    self.has_moved = true;
-                    self.store
-                        .rename(&format!("{name}/{path}"), &format!("{}/{path}", self.aside()))?;
-                } else {
+                if !self.exists(&path) {
+                    // Even if it was damaged meanwhile: then it is salvaged in its place.
                     self.finish(&name, lineage)?;
                     self.finished.push(lineage);
                 }

@@ -216,7 +216,9 @@ impl DamagedStore for StoreFiles {
             let stacks = Self::entries(&store, "stacks")?.into_iter();
             let stacks = stacks.filter(|name| name.parse::<Lineage>().is_ok());
             let projects = Self::entries(&store, "names")?.into_iter();
-            let projects = projects.filter(|name| format!("{name}/x").parse::<StackName>().is_ok());
+            // Other tools leave files such as `desktop.ini`.
+            let projects = projects
+                .filter(|name| !name.contains('.') && format!("{name}/x").parse::<StackName>().is_ok());
             let stacks = stacks.map(|name| format!("stacks/{name}"));
             Ok(store.misplaced(stacks.chain(projects.map(|name| format!("names/{name}")))))
         })

@@ -323,8 +323,9 @@ pub(super) async fn is_no_stack(
     if is_removed_or_unfinished(files, pointers) {
         return Ok(true);
     }
-    // Creation writes the head last. A client that used the stack remembers it.
-    Ok(is_empty(files, pointers) && remembered_serial(client, files.lineage).await?.is_none())
+    // Creation writes the head last. A client that saw a revision remembers its serial.
+    let seen = remembered_serial(client, files.lineage).await?;
+    Ok(is_empty(files, pointers) && seen.is_none_or(|serial| serial == Serial::ZERO))
 }
 
 fn is_removed_or_unfinished(files: &StackFiles, pointers: &[PointerFile]) -> bool {

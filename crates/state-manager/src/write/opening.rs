@@ -49,18 +49,25 @@ pub(crate) async fn acquire_after(
     // The client lock is checked before the acquisition: a client that may not write must not raise the epoch or break
     // a lock.
     client_lock::gate(stack, head)?;
-    // A refused takeover would still raise the epoch. After a few of them, the epoch of an older copy of the stack would pass
-    // for that of the stack that this client knows.
-    Box::pin(open::refuse_older_head(stack, head)).await?;
-    // For the same reason a client that can't open the data key takes no lock.
-    if let Some(id) = head.key_id {
-        wrapped::unwrap_current(stack, head, id).await?;
-    }
+    require_openable(stack, head).await?;
     let locked = Box::pin(acquire_gated(stack, operation, break_epoch)).await;
     if locked.is_err() {
         Box::pin(trust::remember_opened(stack.store(), stack.lineage())).await;
     }
     locked
+}
+
+/// Requires that this client could open the stack after a takeover. A refused takeover would still raise the epoch. After a few of
+/// them, the epoch of an older copy of the stack would pass for that of the stack that this client knows.
+///
+/// # Errors
+/// `Distrusted` if the head is older than what this client knows; `Sealed` if it can't open the data key.
+pub(crate) async fn require_openable(stack: &StackContext, head: &Authenticated<Head>) -> Result<()> {
+    Box::pin(open::refuse_older_head(stack, head)).await?;
+    if let Some(id) = head.key_id {
+        wrapped::unwrap_current(stack, head, id).await?;
+    }
+    Ok(())
 }
 
 async fn acquire_gated(

@@ -34,8 +34,13 @@ pub(crate) async fn start(locked: &LockedStack, request: UpdateRequest, marked: 
     Ok(id)
 }
 
-/// Records the intent to change a real resource. Returns the mutation's id, and the uid of its entry.
-pub(crate) async fn begin(locked: &LockedStack, intent: Intent) -> Result<(MutationId, Uid)> {
+/// Records the intent to change a real resource. Returns the mutation's id, and the uid of its entry. Calls `note` with the id
+/// before the intent is written.
+pub(crate) async fn begin(
+    locked: &LockedStack,
+    intent: Intent,
+    note: impl FnOnce(MutationId),
+) -> Result<(MutationId, Uid)> {
     let now = locked.stack.now();
     let (mut begin, uid) = intent.begin(&locked.state(), locked.entropy(), Some(now))?;
     if let Some(entry) = begin.entry.take() {
@@ -44,6 +49,7 @@ pub(crate) async fn begin(locked: &LockedStack, intent: Intent) -> Result<(Mutat
     }
     let (id, entry) = (begin.id, begin.entry.clone());
     let record = Prepared::checked(Record::Begin(begin), entry.as_deref())?;
+    note(id);
     // The record is durable before the provider is called, so that a crash during the call leaves a pending operation.
     locked.submit(vec![record], true).await?;
     Ok((id, uid))

@@ -109,37 +109,19 @@ fn salvage_takes_no_link_and_no_pipe_as_its_lock() {
 
 #[test]
 fn staged_stack_is_kept_even_without_its_head() {
-    for is_replaced in [false, true] {
-        let sandbox = Sandbox::with_shop();
-        let expected = sandbox.run(&["export"]).exits(0).stdout;
-        let stack = stack_folder(&sandbox);
-        let store = sandbox.path().join(".state");
-        let staged = store.join(".tmp-salvage-0123456789abcdef/stacks");
-        fs::create_dir_all(&staged).unwrap();
-        let moved = staged.join(stack.file_name().unwrap());
-        match is_replaced {
-            false => {
-                fs::rename(&stack, &moved).unwrap();
-                fs::remove_file(moved.join("head.json")).unwrap();
-            }
-            true => {
-                fs::create_dir(&moved).unwrap();
-                fs::write(moved.join("meta.json"), "kept").unwrap();
-            }
-        }
-        fs::remove_file(store.join("format")).unwrap();
-        sandbox.run(&["salvage", "--yes"]).exits(0);
-        let exported = sandbox.run(&["export", "--at", "1"]).exits(0).stdout;
-        assert_eq!(exported, expected);
-        if is_replaced {
-            let kept = files_below(&store.join("damaged"));
-            let is_kept = |file: &std::path::PathBuf| {
-                file.ends_with("meta.json") && fs::read(store.join("damaged").join(file)).unwrap() == b"kept"
-            };
-            assert!(kept.iter().any(is_kept), "{kept:?}");
-        }
-        sandbox.run(&["verify", "--deep"]).exits(0);
-    }
+    let sandbox = Sandbox::with_shop();
+    let expected = sandbox.run(&["export"]).exits(0).stdout;
+    let stack = stack_folder(&sandbox);
+    let store = sandbox.path().join(".state");
+    let staged = store.join(".tmp-salvage-0123456789abcdef/stacks");
+    fs::create_dir_all(&staged).unwrap();
+    let moved = staged.join(stack.file_name().unwrap());
+    fs::rename(&stack, &moved).unwrap();
+    fs::remove_file(moved.join("head.json")).unwrap();
+    sandbox.run(&["salvage", "--yes"]).exits(0);
+    let exported = sandbox.run(&["export", "--at", "1"]).exits(0).stdout;
+    assert_eq!(exported, expected);
+    sandbox.run(&["verify", "--deep"]).exits(0);
 }
 
 #[test]

@@ -95,6 +95,8 @@ impl<'a> Call<'a> {
         match locks.take(mutation) {
             Ok(lock) => self.run_with(name, lock).await,
             Err(error) => {
+                // Without its file, the next run doesn't take the command for one that ended.
+                locks.forget(mutation);
                 let warning = format!(
                     "`{name}` runs without a lock: if this process is killed, the next run doesn't know whether `{name}` still \
                      runs: {error}"

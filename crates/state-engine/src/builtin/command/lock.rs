@@ -21,6 +21,10 @@ use std::path::{Path, PathBuf};
 const NOT_STARTED_HERE: &str = "its command may still be running: nothing proves that this user started it on this machine. If it \
     doesn't run any more, declare the operation as not done";
 
+/// Why it is unknown whether a command of a client without locks ended.
+const NO_LOCKS: &str = "its command may still be running: this client has no folder for locks of commands. If it doesn't run any \
+    more, declare the operation as not done";
+
 /// The longest process id, as text.
 const MAX_PID_BYTES: u64 = 20;
 
@@ -60,9 +64,8 @@ impl CommandLocks {
 
     /// Whether processes still work on a mutation.
     pub(super) fn work(&self, mutation: MutationId) -> EarlierWork {
-        // Without a folder commands hold no locks, and nothing is known about other processes either.
         let Some(path) = self.path(mutation) else {
-            return EarlierWork::Ended;
+            return EarlierWork::Unseen(NO_LOCKS.to_owned());
         };
         let file = match File::open(&path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
