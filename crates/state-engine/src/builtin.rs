@@ -203,8 +203,9 @@ use state_manager::Environment;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Returns a registry of all built-in providers. They resolve relative paths against `folder`. Commands hold no locks: see
-/// [`registry_with_locks`].
+/// Returns a registry of all built-in providers. They resolve relative paths against `folder`. Commands hold no locks, so
+/// after a crash of this process the next run doesn't know whether a command still runs: its operation stays pending if the object is as
+/// before. See [`registry_with_locks`].
 pub fn registry(environment: &Environment, folder: &Path) -> Registry {
     registered(environment, folder, None)
 }

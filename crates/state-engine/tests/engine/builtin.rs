@@ -11,7 +11,7 @@ mod randoms;
 
 use state_core::head::SealingPolicy;
 use state_core::{Address, EntryKey, LogLevel, MemoryBackend, Properties, SharedEntry, StackName};
-use state_engine::builtin::registry;
+use state_engine::builtin::registry_with_locks;
 use state_engine::{Basis, CommandApprovals, Engine, state_core};
 use state_engine::{DeclaredResource, Event, Goal, Interrupt, ListSource, Operation, Report, Run, StepOp};
 use state_manager::{Actor, Environment, Stack, Stacks};
@@ -22,6 +22,8 @@ use tempfile::TempDir;
 /// A working directory and a stack in memory.
 struct ProviderHarness {
     folder: TempDir,
+    /// Locks of running commands.
+    locks: TempDir,
     engine: Engine,
     stack: Stack,
     name: StackName,
@@ -68,6 +70,7 @@ impl ProviderHarness {
             .unwrap();
         Self {
             folder: tempfile::tempdir().unwrap(),
+            locks: tempfile::tempdir().unwrap(),
             engine: Engine::new(stacks, environment.clone()),
             stack,
             name,
@@ -100,7 +103,8 @@ impl ProviderHarness {
     }
 
     fn default_run(&self) -> Run {
-        let mut run = Run::new(registry(&self.environment, self.folder.path()));
+        let folder = self.folder.path();
+        let mut run = Run::new(registry_with_locks(&self.environment, folder, self.locks.path()));
         run.approvals = self.approvals.clone();
         let messages = Arc::clone(&self.messages);
         run.observer = Arc::new(move |event: &Event| {
