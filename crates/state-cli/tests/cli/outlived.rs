@@ -6,8 +6,8 @@ use state_core::testkit::run::skip;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-/// A command that makes one object, as soon as the file `go` exists, and notes each start.
-const SLOW: &str = "echo started >> log; touch running; until [ -f go ]; do sleep 0.05; done; touch made";
+/// A command that makes one object, as soon as the file `go` exists or after 30 seconds, and notes each start.
+const SLOW: &str = "echo started >> log; touch running; i=0; until [ -f go ] || [ $i = 600 ]; do sleep 0.05; i=$((i+1)); done; touch made";
 
 /// Waits for at most 20 seconds.
 fn wait_for(what: impl Fn() -> bool) {
