@@ -101,7 +101,7 @@ impl Registry {
     }
 
     /// Whether work that an earlier process began for a mutation of a resource of this kind may go on
-    /// ([`Provider::earlier_work`](crate::Provider::earlier_work)). Without a provider for the kind, it ended.
+    /// ([`Provider::earlier_work`]). Without a provider for the kind, it ended.
     pub fn earlier_work(&self, kind: &str, mutation: MutationId) -> EarlierWork {
         let registered = self.get(kind);
         registered.map_or(EarlierWork::Ended, |registered| {
@@ -110,7 +110,7 @@ impl Registry {
     }
 
     /// Lets the provider of this kind delete what it noted about a mutation that is settled
-    /// ([`Provider::forget_work`](crate::Provider::forget_work)).
+    /// ([`Provider::forget_work`]).
     pub fn forget_work(&self, kind: &str, mutation: MutationId) {
         if let Some(registered) = self.get(kind) {
             registered.provider.forget_work(mutation);
