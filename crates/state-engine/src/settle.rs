@@ -247,10 +247,13 @@ async fn settle_one(
         }
         other => Verdict::Open(format!("an operation of kind {other} can't be settled")),
     };
+    let Some(reason) = unseen else {
+        return Ok(verdict);
+    };
     let recorded = basis.state.entry(&operation.target).map(open).transpose()?;
-    Ok(match unseen {
-        Some(reason) if verdict.finds_no_effect(operation.op, recorded.as_deref()) => Verdict::Open(reason),
-        _ => verdict,
+    Ok(match verdict.finds_no_effect(operation.op, recorded.as_deref()) {
+        true => Verdict::Open(reason),
+        false => verdict,
     })
 }
 
