@@ -1,6 +1,7 @@
 //! Stored objects beside the journal, and spooled results: their encoding, their size limits, and how they are written.
 
 pub(crate) mod document;
+pub(crate) mod encoded_document;
 pub(crate) mod history_index;
 pub(crate) mod history_page;
 pub(crate) mod logs;

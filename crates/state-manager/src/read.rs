@@ -12,8 +12,10 @@
 //! | `tip` | the tip of a stack, authenticated and replayed |
 //! | `retrying` | repeats reads after a concurrent collection |
 //! | `view` | the state at one moment, the current revision |
-//! | `history` | revisions, their documents and contents |
+//! | `history` | the list of the revisions, and their documents |
 //! | `latest_page` | the latest page of the history, read at the same time as other objects |
+//! | `listed_document` | the documents in that list, decoded on demand |
+//! | `revision_lookup`, `revision_state` | the document of one revision, and the state at it |
 //! | `revision_spec` | resolves revision specifications such as `@-` |
 //! | `name_memory` | checks that a name still leads to the stack that this client remembers |
 //! | `blame`, `verify`, `logs`, `outputs` | the queries of the same names |
@@ -28,6 +30,7 @@ mod forks;
 pub(crate) mod history;
 pub(crate) mod history_floor;
 mod latest_page;
+mod listed_document;
 pub(crate) mod logs;
 pub(crate) mod lookup;
 pub(crate) mod name_memory;
@@ -36,6 +39,7 @@ pub(crate) mod open;
 pub(crate) mod outputs;
 pub(crate) mod replay;
 pub(crate) mod retrying;
+mod revision_lookup;
 pub(crate) mod revision_spec;
 mod revision_state;
 pub(crate) mod rollback_guard;

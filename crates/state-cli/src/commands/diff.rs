@@ -1,6 +1,5 @@
 //! The command `diff`: compares two revisions, resource by resource and property by property.
 
-use crate::commands::history;
 use crate::context::{CommandResult, Context};
 use crate::error::CliError;
 use crate::exit::ExitCode;
@@ -9,8 +8,8 @@ use crate::render::Page;
 use crate::render::time::Since;
 use serde::Serialize;
 use state_core::diff::{MaskedDiff, diff};
-use state_core::{RevisionId, Snapshot};
-use state_manager::{RevisionKind, RevisionSpec, View};
+use state_core::{RevisionId, Snapshot, Timestamp};
+use state_manager::{RevisionSpec, View};
 use std::collections::BTreeMap;
 
 /// Show changes between two revisions
@@ -135,11 +134,8 @@ async fn print_comparison(context: &Context, args: &Args, compared: Comparison) 
 /// If the history of that time was deleted.
 async fn before(view: &View, since: jiff::Timestamp) -> Result<Option<RevisionId>, CliError> {
     let mut revisions = view.revisions();
-    while let Some(revision) = revisions.next_readable().await? {
-        let made_by_update = matches!(revision.kind, RevisionKind::Update(_));
-        if made_by_update && history::is_before(Some(since), &revision) {
-            return Ok(Some(revision.id));
-        }
+    if let Some(revision) = revisions.next_before(&Timestamp::new(since.to_string())).await? {
+        return Ok(Some(revision));
     }
     match revisions.collected_before() {
         None => Ok(None),

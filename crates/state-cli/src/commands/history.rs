@@ -232,7 +232,7 @@ impl Undoing {
 }
 
 /// Whether a revision was written before a point in time; false if its time is unknown.
-pub(super) fn is_before(since: Option<jiff::Timestamp>, revision: &Revision) -> bool {
+fn is_before(since: Option<jiff::Timestamp>, revision: &Revision) -> bool {
     let (Some(since), RevisionKind::Update(update)) = (since, &revision.kind) else {
         return false;
     };

@@ -300,12 +300,24 @@ pub fn replay<'a>(
     loaded: &LoadedSnapshots,
 ) -> Result<State> {
     for frame in frames {
+        state.replay_frame(frame, loaded)?;
+    }
+    Ok(state)
+}
+
+impl State {
+    /// Applies one frame as [`replay`] does, and returns its records.
+    ///
+    /// # Errors
+    /// As [`replay`]; the state is then between two records.
+    pub fn replay_frame(&mut self, frame: &Frame, loaded: &LoadedSnapshots) -> Result<Vec<Record>> {
         if frame.kind() != FrameKind::Data {
-            continue;
+            return Ok(Vec::new());
         }
-        let object = format!("journal frame {} of stack {}", frame.slot(), state.lineage());
-        for record in decode_records(&object, frame.payload())? {
-            state.apply(&record, loaded).map_err(|violations| {
+        let object = format!("journal frame {} of stack {}", frame.slot(), self.lineage());
+        let records = decode_records(&object, frame.payload())?;
+        for record in &records {
+            self.apply(record, loaded).map_err(|violations| {
                 let reasons: Vec<String> = violations.iter().map(ToString::to_string).collect();
                 Error::corrupt(
                     &object,
@@ -314,7 +326,7 @@ pub fn replay<'a>(
                 )
             })?;
         }
-        state.settle(frame.chain());
+        self.settle(frame.chain());
+        Ok(records)
     }
-    Ok(state)
 }

@@ -62,11 +62,14 @@ impl RevisionDocument {
         // A record that makes a revision ends its frame, so only the last line needs to be parsed.
         let payload = frame.payload().strip_suffix(b"\n").unwrap_or(frame.payload());
         let start = payload.iter().rposition(|&b| b == b'\n').map_or(0, |at| at + 1);
-        let last = decode_records(object, &payload[start..])?;
-        Ok(last
-            .into_iter()
-            .next_back()
-            .and_then(|record| Self::of_record(frame, record)))
+        let last = &payload[start..];
+        // Each record is encoded as an object with its kind as the first key, so the first bytes of a line identify it.
+        let makes_revision = [&br#"{"update-end":"#[..], br#"{"detached-revision":"#];
+        if !makes_revision.iter().any(|beginning| last.starts_with(beginning)) {
+            return Ok(None);
+        }
+        let last = decode_records(object, last)?.pop();
+        Ok(last.and_then(|record| Self::of_record(frame, record)))
     }
 
     /// Returns the document of the revision that `record`, a record of `frame`, makes; none if it makes no revision.

@@ -2,6 +2,7 @@
 
 use crate::context::StackContext;
 use crate::objects::document::RevisionDocument;
+use crate::objects::encoded_document::EncodedDocument;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use state_core::history::HistoryPageRef;
@@ -30,19 +31,25 @@ impl Default for PageLimits {
     }
 }
 
-/// The body of a page.
+/// The body of a page. Writers encode the documents, readers leave their records encoded.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct HistoryPage {
+struct HistoryPage<D> {
     /// Makes the digest, and so the object name, unique. A delayed deletion of an unused page therefore can't delete a
     /// page that a head names.
     nonce: Nonce,
     /// The documents of the page, oldest first.
-    revisions: Vec<RevisionDocument>,
+    revisions: Vec<D>,
 }
 
-impl Enveloped for HistoryPage {
-    const KIND: &'static str = "history";
+const KIND: &str = "history";
+
+impl Enveloped for HistoryPage<RevisionDocument> {
+    const KIND: &'static str = KIND;
+}
+
+impl Enveloped for HistoryPage<EncodedDocument> {
+    const KIND: &'static str = KIND;
 }
 
 /// Stores consecutive documents, oldest first, on as many pages as they need. Readers ignore these pages until the head
@@ -109,19 +116,15 @@ fn split(documents: Vec<RevisionDocument>, limits: PageLimits) -> Vec<Vec<Revisi
 ///
 /// # Errors
 /// `Corrupt` if the page doesn't match its reference.
-pub(crate) fn decode(
-    object: &str,
-    bytes: &[u8],
-    reference: &HistoryPageRef,
-) -> Result<Vec<RevisionDocument>> {
+pub(crate) fn decode(object: &str, bytes: &[u8], reference: &HistoryPageRef) -> Result<Vec<EncodedDocument>> {
     if bytes.len() as u64 != reference.length || Digest::of(bytes) != reference.digest {
         return Err(damaged(
             object,
             "its content doesn't match the digest in the head",
         ));
     }
-    let page = HistoryPage::decode(object, bytes)?;
-    let is_consistent = |document: &RevisionDocument| {
+    let page = HistoryPage::<EncodedDocument>::decode(object, bytes)?;
+    let is_consistent = |document: &EncodedDocument| {
         let id = &document.revision;
         RevisionId::new(id.serial(), &document.chain) == *id
     };

@@ -157,27 +157,23 @@ pub(super) async fn blame(
     let entry = entry.ok_or_else(missing)?;
     let mut walk = BlameWalk::new(&entry);
     let mut trail = Trail::of_entry(stack, tip, &entry);
-    // The oldest revision that the walk has reached.
-    let mut reached: Option<Revision> = None;
     match at {
         Some(at) => {
-            if let Some((document, change)) = trail.skip_to(at, &entry).await? {
-                let revision = document.into_value().into_revision(trail.current());
+            if let Some((revision, change)) = trail.skip_to(at, &entry).await? {
                 walk.back_over(&change, Some(&revision));
-                reached = Some(revision);
             }
         }
         None => walk.back_over(&trail.since_newest().await?, None),
     }
     while walk.is_open()
-        && let Some((document, change)) = trail.next().await?
+        && let Some((revision, change)) = trail.next_change().await?
     {
-        let revision = document.into_value().into_revision(trail.current());
         walk.back_over(&change, Some(&revision));
-        reached = Some(revision);
     }
-    // Nothing is older: the rest of the properties is as the oldest revision set them.
-    walk.back_over(&ResourceChange::Created, reached.as_ref());
+    if walk.is_open() {
+        // Nothing is older: the rest of the properties is as the oldest revision set them.
+        walk.back_over(&ResourceChange::Created, trail.oldest().await?.as_ref());
+    }
     Ok(Blame {
         entry,
         lines: walk.lines,

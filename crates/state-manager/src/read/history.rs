@@ -5,10 +5,11 @@ use crate::keys::authenticate::{self, Authenticated, HistoryPages};
 use crate::objects::document::{Revision, RevisionDocument};
 use crate::read::history_floor::{ATTEMPTS, HistoryFloor, whole_journal};
 use crate::read::latest_page::{self, LatestPage};
+use crate::read::listed_document::ListedDocument;
 use crate::read::stored;
 use crate::read::tip::Tip;
 use state_core::history::{HistoryPageRef, page_of};
-use state_core::{Base, Error, Head, Result, RevisionId, Serial, State};
+use state_core::{Base, Error, Head, Result, RevisionId, Serial, State, Timestamp};
 use std::sync::Arc;
 
 /// The revisions of a stack at the time when this list was made, newest first. Reads the history page by page, and
@@ -22,7 +23,7 @@ pub struct Revisions {
     state: Arc<State>,
     floor: HistoryFloor,
     /// Documents that were read and not returned yet, oldest first.
-    read: Vec<Authenticated<RevisionDocument>>,
+    read: Vec<ListedDocument>,
     /// The parts of the history that were not read yet, oldest first.
     unread: Vec<Part>,
     /// Only revisions before this one are returned.
@@ -89,7 +90,13 @@ impl Revisions {
             relisted: 0,
         };
         revisions.list_pages();
-        revisions.take(tip.revisions().to_vec());
+        revisions.take(
+            tip.revisions()
+                .iter()
+                .cloned()
+                .map(ListedDocument::Frame)
+                .collect(),
+        );
         revisions
     }
 
@@ -138,6 +145,34 @@ impl Revisions {
         Ok(document.map(|document| document.into_value().into_revision(current.as_ref())))
     }
 
+    /// The newest of the remaining revisions that an update made before this time; none if there is no such revision. Skips
+    /// the revisions after it, and those whose time isn't a timestamp.
+    ///
+    /// # Errors
+    /// `Invalid` if `time` isn't an RFC 3339 timestamp; those of [`Self::next_readable`].
+    ///
+    /// # Cancellation
+    /// Dropping the future skips only revisions that were made later.
+    pub async fn next_before(&mut self, time: &Timestamp) -> Result<Option<RevisionId>> {
+        let moment = |text: &str| text.parse::<jiff::Timestamp>().ok();
+        let limit = moment(time.as_str())
+            .ok_or_else(|| Error::invalid(format!("time `{time}`"), "it is not an RFC 3339 timestamp"))?;
+        while let Some(mut listed) = self.next_listed().await? {
+            let ended = match listed.ended() {
+                Err(_) => {
+                    listed = ListedDocument::Frame(self.decode(&listed).await?);
+                    listed.ended()?
+                }
+                ended => ended?,
+            };
+            let ended = ended.and_then(|ended| moment(&ended));
+            if ended.is_some_and(|ended| ended < limit) {
+                return Ok(Some(listed.revision().clone()));
+            }
+        }
+        Ok(None)
+    }
+
     /// As [`Self::next_readable`], but returns the document.
     pub(crate) async fn next_readable_document(&mut self) -> Result<Option<Authenticated<RevisionDocument>>> {
         match self.next_document().await {
@@ -149,49 +184,83 @@ impl Revisions {
 
     /// As [`Self::next`], but returns the document.
     pub(crate) async fn next_document(&mut self) -> Result<Option<Authenticated<RevisionDocument>>> {
-        loop {
-            if let Some(document) = self.read.pop() {
-                self.relisted = 0;
-                self.before = Some(document.revision.clone());
-                return Ok(Some(document));
-            }
+        let Some(listed) = self.pop().await? else {
+            return Ok(None);
+        };
+        let decoded = listed.decode().map_err(|damaged| {
+            // The next call continues with the frames, as after a page that can't be read.
+            let page = page_of(self.pages.as_slice(), listed.revision());
+            let first = page.map_or(listed.revision().serial(), |page| page.first);
+            self.read.clear();
+            self.unread.push(Part::Journal(first));
+            Part::Journal(first).named_in(damaged)
+        })?;
+        self.before = Some(decoded.revision.clone());
+        Ok(Some(decoded))
+    }
+
+    /// As [`Self::next_readable`], but returns the document without decoding it.
+    pub(super) async fn next_listed(&mut self) -> Result<Option<ListedDocument>> {
+        let listed = match self.pop().await {
+            Err(damaged @ Error::Corrupt { .. }) => self.pop().await.map_err(|_| damaged)?,
+            read => read?,
+        };
+        if let Some(listed) = &listed {
+            self.before = Some(listed.revision().clone());
+        }
+        Ok(listed)
+    }
+
+    /// Decodes a document of this list. See [`decode`].
+    pub(super) async fn decode(&self, listed: &ListedDocument) -> Result<Authenticated<RevisionDocument>> {
+        decode(&self.stack, &self.head, &self.pages, listed).await
+    }
+
+    /// Takes the newest document that wasn't returned yet. The caller notes the revision in `before` when it returns it.
+    async fn pop(&mut self) -> Result<Option<ListedDocument>> {
+        while self.read.is_empty() {
             let Some(part) = self.unread.last().copied() else {
                 return Ok(None);
             };
-            let read = match part {
-                Part::Index(_) => self.read_index().await.map(|()| None),
-                Part::Page(page) => {
-                    latest_page::read(&self.stack, &self.pages, &page, self.latest.as_deref())
-                        .await
-                        .map(Some)
-                }
-                Part::Journal(first) => {
-                    let read = from_journal(&self.stack, &self.head, &self.pages, first).await;
-                    read.map(Some)
-                }
-            };
-            match read {
-                // `read_index` replaced the index in `unread` by its pages.
-                Ok(None) => {}
-                Ok(Some(documents)) => {
-                    self.unread.pop();
-                    self.take(documents);
-                }
-                Err(error) => {
-                    if self.continues_with_new_pages().await? {
-                        continue;
-                    }
-                    self.unread.pop();
-                    match part {
-                        Part::Index(first) | Part::Page(HistoryPageRef { first, .. }) => {
-                            self.unread.push(Part::Journal(first));
-                        }
-                        Part::Journal(_) => {}
-                    }
-                    return Err(part.named_in(error));
-                }
-            }
+            // Boxed, so that a caller with many revisions doesn't move a large future for each of them.
+            Box::pin(self.read_part(part)).await?;
         }
+        self.relisted = 0;
+        Ok(self.read.pop())
+    }
+
+    /// Reads the last one of the unread parts.
+    async fn read_part(&mut self, part: Part) -> Result<()> {
+        let read = match part {
+            Part::Index(_) => self.read_index().await.map(|()| None),
+            Part::Page(page) => latest_page::read(&self.stack, &self.pages, &page, self.latest.as_deref())
+                .await
+                .map(Some),
+            Part::Journal(first) => from_journal(&self.stack, &self.head, &self.pages, first)
+                .await
+                .map(Some),
+        };
+        let error = match read {
+            // `read_index` replaced the index in `unread` by its pages.
+            Ok(None) => return Ok(()),
+            Ok(Some(documents)) => {
+                self.unread.pop();
+                self.take(documents);
+                return Ok(());
+            }
+            Err(error) => error,
+        };
+        if self.continues_with_new_pages().await? {
+            return Ok(());
+        }
+        self.unread.pop();
+        match part {
+            Part::Index(first) | Part::Page(HistoryPageRef { first, .. }) => {
+                self.unread.push(Part::Journal(first));
+            }
+            Part::Journal(_) => {}
+        }
+        Err(part.named_in(error))
     }
 
     /// After a part couldn't be read: whether the list continues with other pages. The page may be missing because it was
@@ -253,9 +322,9 @@ impl Revisions {
     }
 
     /// Sets the documents to return next. Skips revisions that were deleted, collected or returned already.
-    fn take(&mut self, mut documents: Vec<Authenticated<RevisionDocument>>) {
+    fn take(&mut self, mut documents: Vec<ListedDocument>) {
         documents.retain(|document| {
-            let id = &document.revision;
+            let id = document.revision();
             let is_gone = self.state.is_forgotten(id) || self.floor.hides(id.serial());
             let is_later = self.up_to.is_some_and(|last| id.serial() > last);
             !is_gone && !is_later && self.before.as_ref().is_none_or(|before| id < before)
@@ -281,14 +350,37 @@ impl Revisions {
 
 /// The documents of the page that begins at the serial `first`, rebuilt from the journal. See
 /// [`authenticate::documents_in_journal`].
-async fn from_journal(
+pub(super) async fn from_journal(
     stack: &StackContext,
     head: &Authenticated<Head>,
     pages: &HistoryPages,
     first: Serial,
-) -> Result<Vec<Authenticated<RevisionDocument>>> {
+) -> Result<Vec<ListedDocument>> {
     let journal = whole_journal(stack).await?;
-    authenticate::documents_in_journal(&journal, head, pages, first)
+    let documents = authenticate::documents_in_journal(&journal, head, pages, first)?;
+    Ok(documents.into_iter().map(ListedDocument::Frame).collect())
+}
+
+/// Decodes a document. If its record can't be decoded, the document is rebuilt from the journal.
+///
+/// # Errors
+/// `Corrupt` when both are damaged.
+pub(super) async fn decode(
+    stack: &StackContext,
+    head: &Authenticated<Head>,
+    pages: &HistoryPages,
+    listed: &ListedDocument,
+) -> Result<Authenticated<RevisionDocument>> {
+    let revision = listed.revision();
+    match listed.decode() {
+        Err(damaged @ Error::Corrupt { .. }) => {
+            let rebuilt = from_journal(stack, head, pages, revision.serial()).await;
+            let rebuilt = rebuilt.unwrap_or_default();
+            let rebuilt = rebuilt.iter().find(|document| document.revision() == revision);
+            rebuilt.ok_or(damaged)?.decode()
+        }
+        decoded => decoded,
+    }
 }
 
 /// All revisions, oldest first.
@@ -324,89 +416,4 @@ pub(crate) async fn page(
         page.push(revision);
     }
     Ok(page)
-}
-
-/// The document of a revision. If its page is damaged, the document is rebuilt from the journal.
-///
-/// # Errors
-/// `Collected` if the revision was collected, `NotFound` if it doesn't exist or was deleted, and `Corrupt` if its page
-/// is damaged and the journal is too.
-pub(crate) async fn document(
-    stack: &StackContext,
-    tip: &Tip,
-    revision: &RevisionId,
-) -> Result<Authenticated<RevisionDocument>> {
-    Ok(find(stack, tip, revision).await?.document)
-}
-
-/// A revision that was looked up.
-pub(super) struct RevisionLookup {
-    pub(super) document: Authenticated<RevisionDocument>,
-    /// The checkpoint right after the frame of the revision, if a document that was read names one. Its state is that of
-    /// the revision, so no frame needs to be replayed.
-    pub(super) checkpoint: Option<Authenticated<Base>>,
-}
-
-impl RevisionLookup {
-    /// `documents` were read with that of the revision.
-    fn new(
-        document: Authenticated<RevisionDocument>,
-        documents: &[Authenticated<RevisionDocument>],
-        tip: &Tip,
-    ) -> Self {
-        let bases = documents
-            .iter()
-            .chain(tip.revisions())
-            .filter_map(|later| later.base());
-        let checkpoint = bases.chain([tip.head.base()]).find(|base| {
-            base.snapshot.is_some() && (base.start, base.chain) == (document.slot.next(), document.chain)
-        });
-        Self {
-            checkpoint: checkpoint.map(Authenticated::cloned),
-            document,
-        }
-    }
-}
-
-/// As [`document`], with the checkpoint after the revision.
-pub(super) async fn find(stack: &StackContext, tip: &Tip, revision: &RevisionId) -> Result<RevisionLookup> {
-    let object = || format!("revision {revision} of {}", stack.object());
-    if tip.floor.hides(revision.serial()) {
-        return Err(tip.floor.collected(object()));
-    }
-    if !tip.lists(revision) {
-        return Err(Error::not_found(object()));
-    }
-    let mut live = tip.revisions().iter();
-    if let Some(document) = live.find(|live| live.revision == *revision) {
-        return Ok(RevisionLookup::new(document.clone(), &[], tip));
-    }
-    let mut pages = authenticate::latest_pages(&tip.head);
-    let mut failed = None;
-    if let Some(index) = &tip.head.history.index
-        && page_of(pages.as_slice(), revision).is_none()
-    {
-        match authenticate::pages(stack, &tip.head).await {
-            Ok(all) => pages = all,
-            Err(error) => failed = Some((index.first, error)),
-        }
-    }
-    let (first, read) = match (failed, page_of(pages.as_slice(), revision)) {
-        (Some((first, error)), _) => (first, Err(error)),
-        (None, Some(page)) => {
-            let latest = tip.latest_page.as_deref();
-            (page.first, latest_page::read(stack, &pages, page, latest).await)
-        }
-        (None, None) => return Err(Error::not_found(object())),
-    };
-    let documents = match read {
-        Err(damaged @ Error::Corrupt { .. }) => {
-            let documents = from_journal(stack, &tip.head, &pages, first).await;
-            documents.map_err(|_| damaged)?
-        }
-        read => read?,
-    };
-    let document = documents.iter().find(|document| document.revision == *revision);
-    let document = document.ok_or_else(|| Error::not_found(object()))?;
-    Ok(RevisionLookup::new(document.clone(), &documents, tip))
 }

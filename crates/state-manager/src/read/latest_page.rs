@@ -2,7 +2,8 @@
 
 use crate::context::StackContext;
 use crate::keys::authenticate::{self, Authenticated, HistoryPages};
-use crate::objects::document::RevisionDocument;
+use crate::objects::encoded_document::EncodedDocument;
+use crate::read::listed_document::ListedDocument;
 use state_core::history::HistoryPageRef;
 use state_core::{Head, Result};
 
@@ -10,7 +11,7 @@ use state_core::{Head, Result};
 #[derive(Debug)]
 pub(crate) struct LatestPage {
     page: HistoryPageRef,
-    documents: Vec<Authenticated<RevisionDocument>>,
+    documents: Vec<Authenticated<EncodedDocument>>,
 }
 
 impl LatestPage {
@@ -18,7 +19,7 @@ impl LatestPage {
     /// the page repeats the read then, and reports the error.
     pub(super) async fn of(stack: &StackContext, head: &Authenticated<Head>) -> Option<Self> {
         let page = *head.history.pages.last()?;
-        let documents = authenticate::page(stack, &authenticate::latest_pages(head), &page).await;
+        let documents = authenticate::encoded_page(stack, &authenticate::latest_pages(head), &page).await;
         let documents = documents.ok()?;
         Some(Self { page, documents })
     }
@@ -30,9 +31,10 @@ pub(super) async fn read(
     pages: &HistoryPages,
     page: &HistoryPageRef,
     latest: Option<&LatestPage>,
-) -> Result<Vec<Authenticated<RevisionDocument>>> {
-    match latest.filter(|latest| latest.page == *page) {
-        Some(latest) => Ok(latest.documents.clone()),
-        None => authenticate::page(stack, pages, page).await,
-    }
+) -> Result<Vec<ListedDocument>> {
+    let documents = match latest.filter(|latest| latest.page == *page) {
+        Some(latest) => latest.documents.clone(),
+        None => authenticate::encoded_page(stack, pages, page).await?,
+    };
+    Ok(documents.into_iter().map(ListedDocument::Page).collect())
 }

@@ -3,7 +3,7 @@
 use crate::context::StackContext;
 use crate::keys::authenticate::{self, Authenticated, ReadSnapshots, frame_object};
 use crate::objects::document::{RevisionDocument, RevisionRecord};
-use state_core::journal::{Frame, FrameKind, ParsedFrame, UpdateEnd};
+use state_core::journal::{Frame, ParsedFrame, Record, UpdateEnd};
 use state_core::state::replay;
 use state_core::{Base, Error, Lineage, Result, RevisionId, Slot, Snapshot, SnapshotRef, State, Timestamp};
 use std::sync::Arc;
@@ -51,14 +51,16 @@ pub(crate) async fn from_base(
         .map(|reference| SnapshotRef::clone(reference))
         .collect();
     let loaded = authenticate::snapshots(stack, wanted, known).await?;
-    let (state, mut moment) = state_of(stack, &base, &loaded)?;
+    let (mut state, mut moment) = state_of(stack, &base, &loaded)?;
     let mut revisions = Vec::new();
     let mut ends_with_mark = false;
     for frame in frames.each() {
-        // A mutation that ended after the update changed the state, so the state isn't that of the revision any more.
-        // This line precedes the check for an update end: in a frame with both, the update end is the last record.
-        ends_with_mark &= !holds(&frame, br#"{"end":"#);
-        if let Some(document) = authenticate::document(lineage, frame)? {
+        for record in state.replay_frame(&frame, &loaded)? {
+            // A mutation that ended after the update changed the state, so the state isn't that of the revision any more.
+            ends_with_mark &= !matches!(record, Record::End(_));
+            let Some(document) = frame.document_of(record) else {
+                continue;
+            };
             if let RevisionRecord::UpdateEnd(mark) = &document.made {
                 ends_with_mark = true;
                 moment = self::moment(mark).clone();
@@ -66,7 +68,6 @@ pub(crate) async fn from_base(
             revisions.push(document);
         }
     }
-    let state = replay(state, frames.iter(), &loaded)?;
     // An open update has no end time yet, so its start is the last time that the state contains.
     if let Some(update) = state.update() {
         moment = update.start.clone();
@@ -168,12 +169,6 @@ fn state_of(stack: &StackContext, base: &Base, loaded: &ReadSnapshots) -> Result
 /// The end time of an update, or its start time if no end was recorded.
 pub(crate) fn moment(mark: &UpdateEnd) -> &Timestamp {
     mark.update.end.as_ref().unwrap_or(&mark.update.start)
-}
-
-/// Whether a record of the frame begins with these bytes.
-fn holds(frame: &Frame, beginning: &[u8]) -> bool {
-    let mut lines = frame.payload().split(|&b| b == b'\n');
-    frame.kind() == FrameKind::Data && lines.any(|line| line.starts_with(beginning))
 }
 
 /// Checks that the first frame continues the chain of the base. Later frames are linked to the first one.

@@ -3,8 +3,8 @@
 use crate::context::StackContext;
 use crate::keys::authenticate::{self, Authenticated, ReadSnapshots};
 use crate::objects::document::{RevisionDocument, RevisionRecord};
-use crate::read::history::{RevisionLookup, find};
 use crate::read::replay::{self, ReplayResult};
+use crate::read::revision_lookup::{RevisionLookup, find};
 use crate::read::stored;
 use crate::read::tip::{EarlierRevision, Tip};
 use state_core::{Base, Error, Frame, Result, RevisionId, Snapshot, State};

@@ -4,8 +4,10 @@
 
 use crate::context::StackContext;
 use crate::keys::authenticate::Authenticated;
-use crate::objects::document::RevisionDocument;
+use crate::objects::document::{Revision, RevisionDocument};
+use crate::objects::encoded_document::JsonText;
 use crate::read::history::Revisions;
+use crate::read::listed_document::ListedDocument;
 use crate::read::revision_state;
 use crate::read::tip::Tip;
 use state_core::diff;
@@ -34,6 +36,29 @@ struct Identity {
     exists: bool,
 }
 
+/// The texts of which one occurs in the record of each revision that changed a resource or its address.
+#[derive(Clone, Debug)]
+struct ResourceTexts {
+    address: JsonText,
+    uid: Option<JsonText>,
+}
+
+impl ResourceTexts {
+    fn of(resource: &Identity) -> Self {
+        Self {
+            address: JsonText::string(resource.key.address.as_str()),
+            uid: resource.uid.map(|uid| JsonText::string(&uid.to_string())),
+        }
+    }
+
+    /// Whether a revision surely changed neither the resource nor what is at its address. Decides this for most revisions
+    /// without decoding their records.
+    fn are_missing_in(&self, listed: &ListedDocument) -> bool {
+        let mut texts = std::iter::once(&self.address).chain(&self.uid);
+        listed.lists_changes() && !texts.any(|text| listed.may_contain(text))
+    }
+}
+
 /// The revisions of a stack, newest first, each with its change of one resource. Skips detached revisions, which never
 /// were current. A change in a deleted revision counts for the next later one.
 pub(super) struct Trail<'a> {
@@ -41,8 +66,12 @@ pub(super) struct Trail<'a> {
     tip: &'a Tip,
     revisions: Revisions,
     resource: Identity,
+    /// The texts of `resource`, once they were needed.
+    texts: Option<ResourceTexts>,
     /// The revision to visit next, once it was read.
-    next: Option<Authenticated<RevisionDocument>>,
+    next: Option<ListedDocument>,
+    /// The revision that was visited last.
+    visited: Option<ListedDocument>,
     /// The resource at older revisions, which were replayed together; the last element is the next older revision.
     known: Vec<(RevisionId, Option<SharedEntry>)>,
 }
@@ -64,16 +93,14 @@ impl<'a> Trail<'a> {
             tip,
             revisions: Revisions::of(stack, tip),
             resource: Identity { key, uid, exists },
+            texts: None,
             next: None,
+            visited: None,
             known: Vec::new(),
         }
     }
 
-    pub(super) fn current(&self) -> Option<&RevisionId> {
-        self.revisions.current()
-    }
-
-    /// The change of the resource since the newest revision. Call it before [`Self::next`].
+    /// The change of the resource since the newest revision. Call it before [`Self::next_change`].
     pub(super) async fn since_newest(&mut self) -> Result<ResourceChange> {
         let state = &self.tip.replayed.state;
         if state.is_committed() {
@@ -92,43 +119,91 @@ impl<'a> Trail<'a> {
         &mut self,
         at: &RevisionId,
         entry: &SharedEntry,
-    ) -> Result<Option<(Authenticated<RevisionDocument>, ResourceChange)>> {
-        while let Some(document) = self.revisions.next_readable_document().await? {
-            if document.revision != *at {
+    ) -> Result<Option<(Revision, ResourceChange)>> {
+        while let Some(listed) = self.revisions.next_listed().await? {
+            if listed.revision() != at {
                 continue;
             }
-            if document.base().is_some() {
-                self.next = Some(document);
+            if !listed.is_detached() {
+                self.next = Some(listed);
                 return Ok(None);
             }
             let (older, _) = self.older_than(None).await?;
             let change = self.step(None, Some(entry.clone()), older.as_ref()).await?;
             self.next = older;
-            return Ok(Some((document, change)));
+            let revision = self.revision(&listed).await?;
+            self.visited = Some(listed);
+            return Ok(Some((revision, change)));
         }
         Ok(None)
     }
 
+    /// The next older revision that changed the resource, with its change; none if no remaining one did.
+    pub(super) async fn next_change(&mut self) -> Result<Option<(Revision, ResourceChange)>> {
+        while let Some((listed, change)) = self.next().await? {
+            let revision = match change {
+                ResourceChange::Unchanged => None,
+                _ => Some(self.revision(&listed).await?),
+            };
+            self.visited = Some(listed);
+            if let Some(revision) = revision {
+                return Ok(Some((revision, change)));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The revision that was visited last: the oldest one, once there is no further change.
+    pub(super) async fn oldest(&self) -> Result<Option<Revision>> {
+        match &self.visited {
+            Some(listed) => self.revision(listed).await.map(Some),
+            None => Ok(None),
+        }
+    }
+
+    async fn revision(&self, listed: &ListedDocument) -> Result<Revision> {
+        let document = self.revisions.decode(listed).await?.into_value();
+        Ok(document.into_revision(self.revisions.current()))
+    }
+
     /// The next older revision, with its change of the resource; none after the oldest.
-    pub(super) async fn next(&mut self) -> Result<Option<(Authenticated<RevisionDocument>, ResourceChange)>> {
-        let document = match self.next.take() {
-            Some(document) => document,
+    async fn next(&mut self) -> Result<Option<(ListedDocument, ResourceChange)>> {
+        let listed = match self.next.take() {
+            Some(listed) => listed,
             None => match self.older_than(None).await?.0 {
-                Some(document) => document,
+                Some(listed) => listed,
                 None => return Ok(None),
             },
         };
-        let (older, is_adjacent) = self.older_than(Some(&document)).await?;
-        let listed = document.changes().filter(|_| is_adjacent);
+        let (older, is_adjacent) = self.older_than(Some(&listed)).await?;
+        let texts = self
+            .texts
+            .get_or_insert_with(|| ResourceTexts::of(&self.resource));
+        let change = match is_adjacent && texts.are_missing_in(&listed) {
+            true => ResourceChange::Unchanged,
+            // Boxed, so that the other revisions don't move a large future.
+            false => Box::pin(self.change_by(&listed, is_adjacent, older.as_ref())).await?,
+        };
+        self.next = older;
+        Ok(Some((listed, change)))
+    }
+
+    /// Moves from a revision to the one before it, `older`. Returns its change of the resource.
+    async fn change_by(
+        &mut self,
+        listed: &ListedDocument,
+        is_adjacent: bool,
+        older: Option<&ListedDocument>,
+    ) -> Result<ResourceChange> {
+        let document = self.revisions.decode(listed).await?;
+        let changes = document.changes().filter(|_| is_adjacent);
         let is_whole =
-            matches!(listed, Some(RevisionChanges::Listed(list)) if !self.resource.is_rewritten(list));
+            matches!(changes, Some(RevisionChanges::Listed(list)) if !self.resource.is_rewritten(list));
         let now = match is_whole || (older.is_none() && self.resource.exists) {
             true => None,
             false => self.entry_at(&document).await?,
         };
-        let change = self.step(listed, now, older.as_ref()).await?;
-        self.next = older;
-        Ok(Some((document, change)))
+        self.step(changes, now, older).await
     }
 
     /// Moves to the revision `older`. `listed` are the changes since then, if they are known; otherwise the resource
@@ -137,10 +212,11 @@ impl<'a> Trail<'a> {
         &mut self,
         listed: Option<&RevisionChanges>,
         now: Option<SharedEntry>,
-        older: Option<&Authenticated<RevisionDocument>>,
+        older: Option<&ListedDocument>,
     ) -> Result<ResourceChange> {
         let before = (self.resource.exists, self.resource.uid);
         let change = self.identify_older(listed, now, older).await?;
+        self.texts = None;
         if !self.resource.exists || before != (self.resource.exists, self.resource.uid) {
             // The known entries were looked up for another resource than the one in older revisions.
             self.known.clear();
@@ -152,7 +228,7 @@ impl<'a> Trail<'a> {
         &mut self,
         listed: Option<&RevisionChanges>,
         now: Option<SharedEntry>,
-        older: Option<&Authenticated<RevisionDocument>>,
+        older: Option<&ListedDocument>,
     ) -> Result<ResourceChange> {
         if let Some(RevisionChanges::Listed(list)) = listed
             && !self.resource.is_rewritten(list)
@@ -169,7 +245,8 @@ impl<'a> Trail<'a> {
         if let Some(now) = &now {
             (self.resource.key, self.resource.uid) = (now.key(), now.uid);
         }
-        let before = self.entry_at(older).await?;
+        let older = self.revisions.decode(older).await?;
+        let before = self.entry_at(&older).await?;
         let change = match (&before, &now) {
             (None, None) => ResourceChange::Unchanged,
             (None, Some(_)) => ResourceChange::Created,
@@ -185,18 +262,18 @@ impl<'a> Trail<'a> {
         Ok(change)
     }
 
-    /// The next older revision that an update made, and whether no revision between it and `document` was deleted.
+    /// The next older revision that an update made, and whether no revision between it and `listed` was deleted.
     async fn older_than(
         &mut self,
-        document: Option<&RevisionDocument>,
-    ) -> Result<(Option<Authenticated<RevisionDocument>>, bool)> {
-        let mut last = document.map(|document| document.revision.serial().get());
+        listed: Option<&ListedDocument>,
+    ) -> Result<(Option<ListedDocument>, bool)> {
+        let mut last = listed.map(|listed| listed.revision().serial().get());
         let mut is_adjacent = true;
-        while let Some(older) = self.revisions.next_readable_document().await? {
-            let serial = older.revision.serial().get();
+        while let Some(older) = self.revisions.next_listed().await? {
+            let serial = older.revision().serial().get();
             is_adjacent &= last.is_none_or(|last| serial.checked_add(1) == Some(last));
             last = Some(serial);
-            if older.base().is_some() {
+            if !older.is_detached() {
                 return Ok((Some(older), is_adjacent));
             }
         }

@@ -11,11 +11,12 @@ use crate::read::blame::{self, Blame};
 use crate::read::history::{self, Revisions};
 use crate::read::open;
 use crate::read::retrying::reading;
+use crate::read::revision_lookup;
 use crate::read::revision_spec::{self, RevisionSpec, UnresolvedRevision};
 use crate::read::revision_state;
 use crate::read::rollback_guard::{self, CrossedMove};
 use crate::read::tip::Tip;
-use crate::read::trail::{ResourceChange, Trail};
+use crate::read::trail::Trail;
 use crate::standing::{Authenticity, Standing};
 use state_core::mutation::StackOutputs;
 use state_core::{
@@ -223,7 +224,7 @@ impl View {
     pub async fn revision(&self, revision: &RevisionId) -> Result<Revision> {
         let stack = &self.stack;
         reading!(stack, &self.tip, tip => {
-            let document = history::document(stack, &tip, revision).await?.into_value();
+            let document = revision_lookup::document(stack, &tip, revision).await?.into_value();
             Ok(document.into_revision(tip.replayed.state.current()))
         })
     }
@@ -368,11 +369,9 @@ async fn resource_history(
     trail.since_newest().await?;
     let mut changed = Vec::new();
     while changed.len() < limit
-        && let Some((document, change)) = trail.next().await?
+        && let Some((revision, _)) = trail.next_change().await?
     {
-        if change != ResourceChange::Unchanged {
-            changed.push(document.into_value().into_revision(trail.current()));
-        }
+        changed.push(revision);
     }
     Ok(changed)
 }
@@ -383,7 +382,7 @@ async fn current_snapshot(stack: &StackContext, tip: &Tip, revision: &RevisionId
 }
 
 async fn meta(stack: &StackContext, tip: &Tip, revision: &RevisionId) -> Result<SnapshotMeta> {
-    let document = history::document(stack, tip, revision).await;
+    let document = revision_lookup::document(stack, tip, revision).await;
     let version = match document.map_err(missing_of_current)?.into_value().made {
         RevisionRecord::UpdateEnd(mark) => mark.update.version,
         RevisionRecord::DetachedRevision(_) => String::new(),

@@ -54,7 +54,8 @@ pub(super) fn add_paged_revisions(files: &mut StackFiles) {
         let Some(bytes) = files.objects.in_memory(&page.object()) else {
             continue;
         };
-        for document in history_page::decode("page", bytes, &page).unwrap_or_default() {
+        let encoded = history_page::decode("page", bytes, &page).unwrap_or_default();
+        for document in encoded.iter().filter_map(|document| document.decode().ok()) {
             files.paged.push(Tail {
                 next: document.slot.next(),
                 chain: document.chain,

@@ -6,6 +6,7 @@ use state_core::testkit::fault::{FaultPlan, FaultyBackend, Operation};
 use state_core::{Json, Properties, RevisionId};
 use state_encrypt::generate_identity;
 use state_manager::{Lookup, RevisionKind};
+use std::time::Duration;
 
 const REVISIONS: u64 = 10_000;
 /// Number of resources; revision n changes number n modulo this one, except the first resource.
@@ -20,12 +21,13 @@ fn resource(number: u64, size: u64) -> Entry {
     entry
 }
 
-/// Makes the revisions: the first one creates all resources, each later one changes the size of one.
-async fn make_history(stack: &Stack) {
+/// Makes the revisions: the first one creates all resources, each later one changes the size of one, a second later.
+async fn make_history(stack: &Stack, clock: &ManualClock) {
     let session = stack.lock("deploy").await.unwrap();
     let all = (0..RESOURCES).map(|number| EditChange::Append(resource(number, 0).into()));
     let mut changes: Vec<_> = all.collect();
     for revision in 1..=REVISIONS {
+        clock.advance(Duration::from_secs(1));
         let update = session
             .start_update(UpdateRequest::new(UpdateKind::Edit))
             .await
@@ -59,9 +61,14 @@ async fn revision(stack: &Stack, serial: u64) -> RevisionId {
 async fn queries_of_10000_revisions_need_at_most_22_requests() {
     let faulty = FaultyBackend::new(Arc::new(MemoryBackend::default()));
     let plan = faulty.plan();
-    let stacks = Stacks::new(Arc::new(faulty), environment(1)).with_keys(keys(1, &generate_identity()));
+    let clock = Arc::new(ManualClock::default());
+    let environment = Environment {
+        clock: clock.clone(),
+        ..environment(1)
+    };
+    let stacks = Stacks::new(Arc::new(faulty), environment).with_keys(keys(1, &generate_identity()));
     let stack = stacks.new_stack(&"shop".parse().unwrap()).await.unwrap();
-    make_history(&stack).await;
+    make_history(&stack, &clock).await;
     let (first, middle) = (revision(&stack, 1).await, revision(&stack, REVISIONS / 2).await);
     let last_but = revision(&stack, REVISIONS - RESOURCES + 2).await;
 
@@ -141,16 +148,17 @@ async fn queries_of_10000_revisions_need_at_most_22_requests() {
         ("diff since revision 1", &first),
         ("diff since a recent revision", &last_but),
     ] {
+        let next = revision(&stack, since.serial().get() + 1).await;
+        let RevisionKind::Update(next) = view().await.revision(&next).await.unwrap().kind else {
+            panic!("the revision is detached");
+        };
+        let time = &next.end.unwrap();
         measure(
             name,
             Box::pin(async {
                 let view = view().await;
-                let mut revisions = view.revisions();
-                while let Some(revision) = revisions.next().await.unwrap()
-                    && revision.id != *since
-                {
-                    assert!(matches!(revision.kind, RevisionKind::Update(_)));
-                }
+                let found = view.revisions().next_before(time).await.unwrap();
+                assert_eq!(found.as_ref(), Some(since), "before {time}");
                 let diff = state_core::diff::diff(&view.get(since).await.unwrap(), &view.snapshot());
                 assert_eq!(
                     diff.changed.len() as u64,

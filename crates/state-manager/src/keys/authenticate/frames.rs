@@ -58,6 +58,14 @@ impl<'a> Authenticated<&'a [Frame]> {
     }
 }
 
+impl Authenticated<&Frame> {
+    /// The document of the revision that `record`, a record of this frame, makes; none if it makes no revision.
+    pub(crate) fn document_of(&self, record: Record) -> Option<Authenticated<RevisionDocument>> {
+        let document = RevisionDocument::of_record(self, record)?;
+        Some(Authenticated::new(document, self.proof()))
+    }
+}
+
 /// The document of the revision that a frame makes; none if the frame makes no revision.
 ///
 /// # Errors

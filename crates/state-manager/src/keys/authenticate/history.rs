@@ -6,6 +6,7 @@ use crate::context::StackContext;
 use crate::keys::proof::Proof;
 use crate::keys::wrapped;
 use crate::objects::document::RevisionDocument;
+use crate::objects::encoded_document::EncodedDocument;
 use crate::objects::{history_index, history_page};
 use bytes::Bytes;
 use state_core::backend::ObjectName;
@@ -62,16 +63,32 @@ pub(crate) async fn pages(stack: &StackContext, head: &Authenticated<Head>) -> R
     Ok(found)
 }
 
-/// Reads a page of the history.
+/// Reads a page of the history, and decodes the records of its documents.
 ///
 /// # Errors
-/// `Corrupt`, which names the page, if the head doesn't name the page, or if the page is missing or doesn't match its
-/// digest.
+/// As [`encoded_page`]; `Corrupt`, which names the revision, if a record can't be decoded.
 pub(crate) async fn page(
     stack: &StackContext,
     pages: &HistoryPages,
     page: &HistoryPageRef,
 ) -> Result<Vec<Authenticated<RevisionDocument>>> {
+    let encoded = encoded_page(stack, pages, page).await?;
+    encoded
+        .iter()
+        .map(Authenticated::<EncodedDocument>::decode)
+        .collect()
+}
+
+/// Reads a page of the history.
+///
+/// # Errors
+/// `Corrupt`, which names the page, if the head doesn't name the page, or if the page is missing or doesn't match its
+/// digest.
+pub(crate) async fn encoded_page(
+    stack: &StackContext,
+    pages: &HistoryPages,
+    page: &HistoryPageRef,
+) -> Result<Vec<Authenticated<EncodedDocument>>> {
     if !pages.pages.contains(page) {
         let object = format!("stack {}: {}", stack.lineage(), page.object());
         return Err(Error::corrupt(object, 0, "the head doesn't name it"));
@@ -82,6 +99,14 @@ pub(crate) async fn page(
     Ok(documents
         .map(|document| Authenticated::new(document, proof))
         .collect())
+}
+
+impl Authenticated<EncodedDocument> {
+    /// The same document with its record decoded.
+    pub(crate) fn decode(&self) -> Result<Authenticated<RevisionDocument>> {
+        let document = EncodedDocument::decode(self)?;
+        Ok(Authenticated::new(document, self.proof()))
+    }
 }
 
 /// Reads an object that the history names. Also returns its name for messages.

@@ -1,0 +1,111 @@
+//! Revision documents whose records are decoded on demand.
+
+use crate::objects::document::RevisionDocument;
+use memchr::memchr_iter;
+use memchr::memmem::Finder;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use state_core::{Digest, Error, Result, RevisionId, Slot};
+use std::borrow::Cow;
+use std::sync::LazyLock;
+
+/// A revision document whose record is still JSON text, as a page of the history stores it. Decoding a record takes much
+/// longer than a search in its text, and most queries need few of the records on a page.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub(crate) struct EncodedDocument {
+    pub(crate) revision: RevisionId,
+    pub(crate) slot: Slot,
+    pub(crate) chain: Digest,
+    made: Box<RawValue>,
+}
+
+/// The time fields of a record.
+#[derive(Deserialize)]
+#[serde(rename_all = "kebab-case")]
+struct RecordTimes<'r> {
+    #[serde(borrow)]
+    update_end: Option<UpdateEndTimes<'r>>,
+}
+
+#[derive(Deserialize)]
+struct UpdateEndTimes<'r> {
+    #[serde(borrow)]
+    update: UpdateTimes<'r>,
+}
+
+#[derive(Deserialize)]
+struct UpdateTimes<'r> {
+    #[serde(borrow)]
+    start: Cow<'r, str>,
+    #[serde(borrow)]
+    end: Option<Cow<'r, str>>,
+}
+
+impl EncodedDocument {
+    /// Decodes the record.
+    ///
+    /// # Errors
+    /// `Corrupt`, which names the revision, if the text isn't a record that makes a revision.
+    pub(crate) fn decode(&self) -> Result<RevisionDocument> {
+        let made = serde_json::from_str(self.made.get()).map_err(|_| self.damaged())?;
+        Ok(RevisionDocument {
+            revision: self.revision.clone(),
+            slot: self.slot,
+            chain: self.chain,
+            made,
+        })
+    }
+
+    /// The time at which the update ended that made the revision; none for a detached revision, whose record has no time.
+    ///
+    /// # Errors
+    /// As [`Self::decode`].
+    pub(crate) fn ended(&self) -> Result<Option<Cow<'_, str>>> {
+        let times: RecordTimes<'_> = serde_json::from_str(self.made.get()).map_err(|_| self.damaged())?;
+        Ok(times
+            .update_end
+            .map(|times| times.update.end.unwrap_or(times.update.start)))
+    }
+
+    /// Whether the record may contain this JSON text. False only if the record doesn't contain it.
+    pub(crate) fn may_contain(&self, text: &JsonText) -> bool {
+        let made = self.made.get().as_bytes();
+        // JSON allows other escapes for a character than those that `serde_json` writes.
+        let is_other = |at| matches!(made.get(at + 1), Some(b'u' | b'/'));
+        text.0.find(made).is_some() || memchr_iter(b'\\', made).any(is_other)
+    }
+
+    /// Whether the record lists the resources that the revision changed. May be false although it lists them.
+    pub(crate) fn lists_changes(&self) -> bool {
+        // The quotes within a JSON string are escaped, so this text is a member of an object, never a part of a string.
+        static LISTED: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(br#""changed":{"listed":["#));
+        LISTED.find(self.made.get().as_bytes()).is_some()
+    }
+
+    /// Whether the revision was stored without becoming current.
+    pub(crate) fn is_detached(&self) -> bool {
+        self.made.get().starts_with(r#"{"detached-revision":"#)
+    }
+
+    fn damaged(&self) -> Error {
+        let object = format!("document of revision {}", self.revision);
+        Error::corrupt(object, 0, "its record can't be parsed")
+    }
+}
+
+/// A part of a JSON text, encoded as `serde_json` encodes it, to search for in records.
+#[derive(Clone, Debug)]
+pub(crate) struct JsonText(Finder<'static>);
+
+impl JsonText {
+    pub(crate) fn new(text: &str) -> Self {
+        Self(Finder::new(text.as_bytes()).into_owned())
+    }
+
+    /// The JSON string with this content.
+    pub(crate) fn string(content: &str) -> Self {
+        // `Value` is displayed as JSON, as `serde_json` encodes it.
+        Self::new(&serde_json::Value::from(content).to_string())
+    }
+}
