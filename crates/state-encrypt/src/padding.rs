@@ -24,30 +24,18 @@ pub(crate) fn push_padded(out: &mut Vec<u8>, value: &[u8]) {
     out.resize(end, 0);
 }
 
-/// Reduces a padded value to the value. Returns whether it had exactly the form that [`push_padded`] writes; otherwise
-/// the bytes are unchanged.
-#[must_use]
-pub(crate) fn remove_padding(bytes: &mut Vec<u8>) -> bool {
-    let Some((length, rest)) = bytes.split_first_chunk::<LENGTH>() else {
-        return false;
-    };
-    let Ok(length) = usize::try_from(u64::from_le_bytes(*length)) else {
-        return false;
-    };
-    let Some(padding) = rest.get(length..) else {
-        return false;
-    };
-    if bytes.len() != padded_length(length) || padding.iter().any(|byte| *byte != 0) {
-        return false;
-    }
-    bytes.drain(..LENGTH);
-    bytes.truncate(length);
-    true
+/// The value in a padded value; `None` if that doesn't have exactly the form that [`push_padded`] writes.
+pub(crate) fn unpadded(bytes: &[u8]) -> Option<&[u8]> {
+    let (length, rest) = bytes.split_first_chunk::<LENGTH>()?;
+    let length = usize::try_from(u64::from_le_bytes(*length)).ok()?;
+    let (value, padding) = rest.split_at_checked(length)?;
+    let is_padded = bytes.len() == padded_length(length) && padding.iter().all(|byte| *byte == 0);
+    is_padded.then_some(value)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{BLOCK, padded_length, push_padded, remove_padding};
+    use super::{BLOCK, padded_length, push_padded, unpadded};
 
     fn padded(value: &[u8]) -> Vec<u8> {
         let mut bytes = Vec::new();
@@ -59,11 +47,10 @@ mod tests {
     fn padding_is_removed_exactly_and_hides_short_lengths() {
         for length in 0..100 {
             let value = vec![b'x'; length];
-            let mut bytes = padded(&value);
+            let bytes = padded(&value);
             assert_eq!(bytes.len() % BLOCK, 0);
             assert_eq!(bytes.len(), padded_length(length));
-            assert!(remove_padding(&mut bytes));
-            assert_eq!(bytes, value);
+            assert_eq!(unpadded(&bytes), Some(&*value));
         }
         assert_eq!(padded(b"true").len(), padded(b"false").len());
         assert_eq!(padded(&[b'x'; 24]).len(), 32);
@@ -82,7 +69,7 @@ mod tests {
         let mut huge = good.clone();
         huge[7] = 0xff;
         let spare = [&*good, &[0; BLOCK]].concat();
-        for mut bytes in [
+        for bytes in [
             Vec::new(),
             vec![0; 7],
             vec![0; 16],
@@ -92,9 +79,7 @@ mod tests {
             huge,
             spare,
         ] {
-            let before = bytes.clone();
-            assert!(!remove_padding(&mut bytes), "{before:?}");
-            assert_eq!(bytes, before);
+            assert_eq!(unpadded(&bytes), None, "{bytes:?}");
         }
     }
 }

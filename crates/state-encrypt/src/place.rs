@@ -63,34 +63,45 @@ impl<'a> Place<'a> {
         format!("{}{}{inside}", self.owner, self.side.name())
     }
 
-    /// Returns the associated data of a value at a path, after its length. The length of every field precedes it, so that
-    /// no two places have the same associated data. The vector has room for `more` bytes.
-    pub(crate) fn associated(&self, path: &str, lineage: Lineage, key: KeyId, more: usize) -> Vec<u8> {
+    /// Returns the beginning of the associated data of all values in this place, after room for its length. The length of
+    /// every field precedes it, so that no two places have the same associated data.
+    pub(crate) fn associated(&self, lineage: Lineage) -> Vec<u8> {
         let (owner, uid): (&[u8], &[u8]) = match &self.owner {
             Owner::Entry { uid, .. } => (b"entry", uid.as_bytes()),
             Owner::Stack => (b"stack", b""),
             Owner::OutputsDocument => (b"outputs-document", b""),
         };
-        let side = self.side.name().as_bytes();
-        let fields = [
+        let mut bytes = Vec::with_capacity(128);
+        bytes.extend_from_slice(&[0; LENGTH]);
+        for field in [
             FORMAT,
             lineage.as_bytes(),
             owner,
             uid,
-            side,
-            path.as_bytes(),
-            key.as_bytes(),
-        ];
-        let mut bytes = Vec::with_capacity(160 + path.len() + more);
-        bytes.extend_from_slice(&[0; LENGTH]);
-        for field in fields {
-            bytes.extend_from_slice(&length(field));
-            bytes.extend_from_slice(field);
+            self.side.name().as_bytes(),
+        ] {
+            push_field(&mut bytes, field);
         }
-        let associated = length(&bytes[LENGTH..]);
-        bytes[..LENGTH].copy_from_slice(&associated);
         bytes
     }
+}
+
+/// Number of bytes that [`complete`] appends for a path.
+pub(crate) const fn rest_length(path: &str) -> usize {
+    2 * LENGTH + path.len() + size_of::<KeyId>()
+}
+
+/// Completes the associated data that [`Place::associated`] began, for the value at a path under a key.
+pub(crate) fn complete(bytes: &mut Vec<u8>, path: &str, key: KeyId) {
+    push_field(bytes, path.as_bytes());
+    push_field(bytes, key.as_bytes());
+    let associated = length(&bytes[LENGTH..]);
+    bytes[..LENGTH].copy_from_slice(&associated);
+}
+
+fn push_field(bytes: &mut Vec<u8>, field: &[u8]) {
+    bytes.extend_from_slice(&length(field));
+    bytes.extend_from_slice(field);
 }
 
 /// Number of bytes of a length prefix.
@@ -142,7 +153,11 @@ mod tests {
             for path in ["", "/a", "/a/b", "/a~1b"] {
                 for (lineage, key_byte) in [(1, 1), (2, 1), (1, 2)] {
                     let lineage = Lineage::from_bits([lineage; 16]);
-                    distinct.insert(Place::new(owner, side).associated(path, lineage, key(key_byte), 0));
+                    let mut bytes = Place::new(owner, side).associated(lineage);
+                    let beginning = bytes.len();
+                    complete(&mut bytes, path, key(key_byte));
+                    assert_eq!(bytes.len() - beginning, rest_length(path));
+                    distinct.insert(bytes);
                 }
             }
         }

@@ -124,8 +124,7 @@ impl Sealer {
     /// stack.
     pub fn seal_snapshot(&self, snapshot: &Snapshot) -> Result<Snapshot> {
         let outputs = self.seal_outputs(&outputs_of(snapshot))?;
-        let seal = |entry: &SharedEntry| Self::shared(entry, |entry| self.seal_entry(entry));
-        let mut sealed = self.each_entry(snapshot, seal)?;
+        let mut sealed = self.each_entry(snapshot, |entry| self.seal_shared(entry))?;
         sealed.outputs = outputs.values;
         if self.values.is_plaintext() {
             return Ok(sealed);

@@ -5,6 +5,7 @@ use crate::error::{Error, Result};
 use crate::place::Place;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD_NO_PAD;
+use memchr::memchr2;
 use state_core::json::{Kind, View, child_pointer, is_canonical_text};
 pub(crate) use state_core::sensitive::SecretSpan;
 use state_core::{Json, sealed};
@@ -32,7 +33,7 @@ pub(crate) fn with_member(json: &Json) -> Vec<(SecretSpan, View<'_>)> {
     let mut found = Vec::new();
     let mut open = vec![(String::new(), json.view())];
     while let Some((pointer, view)) = open.pop() {
-        let outside = open.len();
+        let outside = (open.len(), found.len());
         for (index, value) in view.elements().into_iter().flatten().enumerate() {
             if is_container(value) {
                 open.push((format!("{pointer}/{index}"), value));
@@ -40,11 +41,15 @@ pub(crate) fn with_member(json: &Json) -> Vec<(SecretSpan, View<'_>)> {
         }
         for (key, value) in view.members().into_iter().flatten() {
             if key == sealed::MEMBER {
-                open.truncate(outside);
+                open.truncate(outside.0);
+                found.truncate(outside.1);
                 found.push((SecretSpan::of(pointer, view), view));
                 break;
             }
-            if is_container(value) {
+            // The first key decides for nearly every sealed value, without reading the value again.
+            if value.first_key().is_some_and(|first| first == sealed::MEMBER) {
+                found.push((SecretSpan::of(child_pointer(&pointer, &key), value), value));
+            } else if is_container(value) {
                 open.push((child_pointer(&pointer, &key), value));
             }
         }
@@ -56,7 +61,7 @@ pub(crate) fn with_member(json: &Json) -> Vec<(SecretSpan, View<'_>)> {
 /// Returns whether an object in a value has a member `$sealed`. A string that contains the name counts, too.
 pub(crate) fn has_member(json: &Json) -> bool {
     // Canonical text contains no escapes in the name `$sealed`, so a text search finds every member.
-    json.as_str().contains("\"$sealed\":")
+    sealed::occurs_in(json.as_str())
 }
 
 fn is_container(view: View<'_>) -> bool {
@@ -97,6 +102,13 @@ fn raised(json: &Json, span: SecretSpan) -> SecretSpan {
 /// Returns the token of a value `{"$sealed": token}`, joined if the token is split into an array of strings. Returns
 /// `None` for any other value, and for a token that is split differently from [`push_sealed`].
 pub(crate) fn token(view: View<'_>) -> Option<Cow<'_, str>> {
+    // The form of nearly every sealed value. A token without quotes and escapes is the only member as a whole.
+    let one = view.text().strip_prefix("{\"$sealed\":\"");
+    if let Some(token) = one.and_then(|one| one.strip_suffix("\"}"))
+        && memchr2(b'"', b'\\', token.as_bytes()).is_none()
+    {
+        return (token.len() <= MAX_STRING && sealed::split(token).is_some()).then(|| token.into());
+    }
     let mut members = view.members()?;
     let (name, held) = members.next()?;
     if name != sealed::MEMBER || members.next().is_some() {

@@ -12,7 +12,7 @@ use crate::wrapped::wrap;
 use state_core::head::SealingPolicy;
 use state_core::mutation::StackOutputs;
 use state_core::sealing::{MacKey, StackKey, Tag, TagDomain};
-use state_core::{Crypter, Entropy, Entry, KeyId, Lineage, Result, Serial, Snapshot, StackName};
+use state_core::{Crypter, Entropy, Entry, KeyId, Lineage, Result, Serial, SharedEntry, Snapshot, StackName};
 use std::fmt;
 use std::sync::Arc;
 
@@ -59,6 +59,10 @@ impl MacKey for SealingKey {
 impl StackKey for SealingKey {
     fn seal_entry(&self, policy: SealingPolicy, entry: &Entry) -> Result<Entry> {
         Ok(self.sealer.with_policy(policy).seal_entry(entry)?)
+    }
+
+    fn seal_shared(&self, policy: SealingPolicy, entry: &SharedEntry) -> Result<SharedEntry> {
+        Ok(self.sealer.with_policy(policy).seal_shared(entry)?)
     }
 
     fn open_entry(&self, entry: &Entry) -> Result<Entry> {

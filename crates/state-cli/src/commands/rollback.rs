@@ -8,6 +8,7 @@ use crate::render::Page;
 use crate::rollback_guard::{self, CrossedView};
 use crate::unmarked_secrets;
 use serde::Serialize;
+use state_core::diff::common_ends;
 use state_core::head::SealingPolicy;
 use state_core::sensitive::{KeptMarks, keep_marks};
 use state_core::{Address, DeposedKey, Entry, RevisionId, SharedEntry, Snapshot, State, UpdateKind};
@@ -153,20 +154,34 @@ fn refuse_pending(object: &str, state: &State) -> Result<(), CliError> {
 
 /// The differences between the current state and the state to restore, each part in the order of its state.
 fn changes(now: &Snapshot, then: &Snapshot) -> Changes {
-    let mut changes = Changes::default();
+    let is_same = |now: &SharedEntry, then: &SharedEntry| key(now) == key(then);
+    let (beginning, end) = common_ends(&now.entries, &then.entries, is_same);
+    let (first_now, now) = now.entries.split_at(beginning);
+    let (first_then, then) = then.entries.split_at(beginning);
+    let (now, last_now) = now.split_at(now.len() - end);
+    let (then, last_then) = then.split_at(then.len() - end);
+    let changed = |now: &[SharedEntry], then: &[SharedEntry]| -> Vec<String> {
+        let pairs = now.iter().zip(then).filter(|(now, then)| now != then);
+        pairs.map(|(_, then)| then.key().to_string()).collect()
+    };
+    let mut changes = Changes {
+        changed: changed(first_now, first_then),
+        ..Changes::default()
+    };
     let [present, wanted] = [now, then].map(by_key);
-    for entry in &now.entries {
+    for entry in now {
         if !wanted.contains_key(&key(entry)) {
             changes.removed.push(entry.key().to_string());
         }
     }
-    for entry in &then.entries {
+    for entry in then {
         match present.get(&key(entry)).copied() {
             None => changes.added.push(entry.key().to_string()),
             Some(old) if old != entry => changes.changed.push(entry.key().to_string()),
             Some(_) => {}
         }
     }
+    changes.changed.extend(changed(last_now, last_then));
     changes
 }
 
@@ -177,9 +192,8 @@ fn key(entry: &Entry) -> KeyRef<'_> {
     (&entry.address, entry.deposed.as_ref())
 }
 
-fn by_key(state: &Snapshot) -> HashMap<KeyRef<'_>, &SharedEntry> {
-    let entries = state.entries.iter();
-    entries.map(|entry| (key(entry), entry)).collect()
+fn by_key(entries: &[SharedEntry]) -> HashMap<KeyRef<'_>, &SharedEntry> {
+    entries.iter().map(|entry| (key(entry), entry)).collect()
 }
 
 fn preview(page: &mut Page, changes: &Changes) {

@@ -11,7 +11,7 @@ pub use crate::format::tag::{MacKey, Tag, TagDomain};
 use crate::counter::Serial;
 use crate::crypter::Crypter;
 use crate::digest::KeyId;
-use crate::entry::Entry;
+use crate::entry::{Entry, SharedEntry};
 use crate::environment::Entropy;
 use crate::error::{Error, Result};
 use crate::head::SealingPolicy;
@@ -81,6 +81,19 @@ pub trait StackKey: MacKey {
     /// `Sealed` if the entry has no uid, or if it contains a value that is already sealed under another key or was
     /// sealed for another entry or field.
     fn seal_entry(&self, policy: SealingPolicy, entry: &Entry) -> Result<Entry>;
+
+    /// As [`StackKey::seal_entry`]. An entry that doesn't change stays shared. The default seals a copy of every entry and
+    /// compares; a key that recognises entries without secrets saves both.
+    ///
+    /// # Errors
+    /// As for [`StackKey::seal_entry`].
+    fn seal_shared(&self, policy: SealingPolicy, entry: &SharedEntry) -> Result<SharedEntry> {
+        let sealed = self.seal_entry(policy, entry)?;
+        Ok(match sealed == **entry {
+            true => SharedEntry::clone(entry),
+            false => sealed.into(),
+        })
+    }
 
     /// Decrypts all sealed values of an entry.
     ///

@@ -65,10 +65,17 @@ pub fn hidden(value: &Json, placeholder: &str) -> Json {
     value.with_placeholders(ranges(value), placeholder)
 }
 
+/// Whether [`MEMBER`] occurs in a text, as the name of a member or otherwise. False for every text without a sealed value.
+pub fn occurs_in(text: &str) -> bool {
+    SEARCH.find(text.as_bytes()).is_some()
+}
+
 /// The key id, as 16 hex digits, of any one sealed value in `value`, at any depth. `None` if `value` contains none.
 pub fn key_within(value: &Json) -> Option<String> {
     // Most values don't contain the name, and a text search is cheaper than visiting all nested values.
-    SEARCH.find(value.as_str().as_bytes())?;
+    if !occurs_in(value.as_str()) {
+        return None;
+    }
     let mut open = vec![value.view()];
     while let Some(view) = open.pop() {
         if let Some(key) = key_of(view) {

@@ -172,9 +172,17 @@ impl<'a> View<'a> {
 pub fn child_pointer(pointer: &str, step: &str) -> String {
     if step.contains(['~', '/']) {
         let escaped = step.replace('~', "~0").replace('/', "~1");
-        return format!("{pointer}/{escaped}");
+        return child_pointer_of(pointer, &escaped);
     }
-    format!("{pointer}/{step}")
+    child_pointer_of(pointer, step)
+}
+
+fn child_pointer_of(pointer: &str, escaped: &str) -> String {
+    let mut child = String::with_capacity(pointer.len() + 1 + escaped.len());
+    child.push_str(pointer);
+    child.push('/');
+    child.push_str(escaped);
+    child
 }
 
 /// Decodes `~0` and `~1` in a step of a JSON pointer; `None` for any other `~`.

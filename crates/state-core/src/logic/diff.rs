@@ -107,6 +107,15 @@ pub struct EntryDiff {
     pub changes: Vec<Change>,
 }
 
+/// Returns how many elements two lists have in common at the beginning, and after these at the end. Two states of a stack
+/// mostly have the same resources in the same order, so that few of them have to be looked up by key.
+pub fn common_ends<T>(one: &[T], other: &[T], is_same: impl Fn(&T, &T) -> bool) -> (usize, usize) {
+    let same = |pair: &(&T, &T)| is_same(pair.0, pair.1);
+    let beginning = one.iter().zip(other).take_while(same).count();
+    let rest = one[beginning..].iter().rev().zip(other[beginning..].iter().rev());
+    (beginning, rest.take_while(same).count())
+}
+
 /// Compares two snapshots. Neither has to be valid.
 pub fn diff(old: &Snapshot, new: &Snapshot) -> SnapshotDiff {
     let Pairs { kept, removed, added } = Pairs::of(&old.entries, &new.entries);

@@ -56,6 +56,19 @@ impl Sealer {
         Ok(self.open_parts(entry, owner, Origin::Store)?.entry)
     }
 
+    /// As [`Self::seal_entry`]. An entry that doesn't change stays shared.
+    ///
+    /// # Errors
+    /// As [`Self::seal_entry`].
+    pub fn seal_shared(&self, entry: &SharedEntry) -> Result<SharedEntry> {
+        // As for opening. Extensions and unknown fields may be sealed without a mark.
+        let is_plain = !self.values.seals_all() && entry.extensions.is_empty() && entry.unknown.is_empty();
+        match is_plain && is_open(entry) {
+            true => Ok(SharedEntry::clone(entry)),
+            false => Self::shared(entry, |entry| self.seal_entry(entry)),
+        }
+    }
+
     /// As [`Self::open_entry`]. An entry that doesn't change stays shared.
     pub(super) fn open_shared(&self, entry: &SharedEntry) -> Result<SharedEntry> {
         // Most entries of a large state hold no secret, and opening one takes much longer than the search for a sealed value.

@@ -107,6 +107,7 @@ impl ValueSealer {
             whole.len()
         }));
         let mut end = 0;
+        let mut cipher = None;
         for (SecretSpan { pointer, range }, view) in sealed {
             let path = joined(prefix, &pointer);
             let Some(token) = token(view) else {
@@ -118,11 +119,13 @@ impl ValueSealer {
                     reason: "its form is unknown",
                 });
             };
-            let value = self.open_token(&token, place, &path)?;
-            check_canonical(&value, place, &path)?;
+            self.refuse_if_plaintext(place, &path)?;
+            let cipher = cipher.get_or_insert_with(|| self.cipher.at(place));
+            let value = cipher.open(&path, &token)?;
+            check_canonical(value, place, &path)?;
             text.push_str(&whole[end..range.start]);
             let start = text.len();
-            text.push_str(&value);
+            text.push_str(value);
             pinned.push(SecretSpan {
                 pointer,
                 range: start..text.len(),
@@ -158,12 +161,12 @@ impl ValueSealer {
         let whole = json.as_str();
         let mut text = String::with_capacity(2 * whole.len() + 128 * spans.len());
         let mut end = 0;
+        let mut cipher = self.cipher.at(place);
         for SecretSpan { pointer, range } in spans {
             text.push_str(&whole[end..range.start]);
             let path = joined(prefix, &pointer);
             let value = &whole.as_bytes()[range.clone()];
-            let bytes = self.cipher.seal(place, &path, value)?;
-            push_sealed(&mut text, self.cipher.digits(), &bytes);
+            push_sealed(&mut text, self.cipher.digits(), cipher.seal(&path, value)?);
             end = range.end;
         }
         text.push_str(&whole[end..]);
@@ -183,8 +186,9 @@ impl ValueSealer {
             return plain();
         };
         if sealed::key_of_text(text).is_some() {
-            let value = self.open_token(token, place, path)?;
-            return Ok((String::clone(&value), true));
+            self.refuse_if_plaintext(place, path)?;
+            let value = self.cipher.at(place).open(path, token)?.to_owned();
+            return Ok((value, true));
         }
         if from == Origin::Caller || self.is_plaintext() {
             return plain();
@@ -206,20 +210,25 @@ impl ValueSealer {
         if self.is_plaintext() || !is_secret && !text.starts_with(sealed::TEXT_PREFIX) {
             return Ok(text.to_owned());
         }
-        let bytes = self.cipher.seal(place, path, text.as_bytes())?;
+        let mut cipher = self.cipher.at(place);
         let mut sealed = sealed::TEXT_PREFIX.to_owned();
-        push_token(&mut sealed, self.cipher.digits(), &bytes);
+        push_token(
+            &mut sealed,
+            self.cipher.digits(),
+            cipher.seal(path, text.as_bytes())?,
+        );
         Ok(sealed)
     }
 
-    fn open_token(&self, token: &str, place: &Place<'_>, path: &str) -> Result<Zeroizing<String>> {
-        if self.is_plaintext() {
-            return Err(Error::Malformed {
-                place: place.at(path),
-                reason: "it is sealed, but the stack is not encrypted",
-            });
+    /// Refuses a sealed value under the policy that seals nothing.
+    fn refuse_if_plaintext(&self, place: &Place<'_>, path: &str) -> Result<()> {
+        if !self.is_plaintext() {
+            return Ok(());
         }
-        self.cipher.open(place, path, token)
+        Err(Error::Malformed {
+            place: place.at(path),
+            reason: "it is sealed, but the stack is not encrypted",
+        })
     }
 
     /// Refuses a value with marked spans outside of its sealed values: otherwise an attacker could replace a sealed
@@ -239,6 +248,14 @@ impl ValueSealer {
         let mut pointers: Vec<&str> = sealed.iter().map(|(one, _)| one.pointer.as_str()).collect();
         pointers.sort_unstable();
         let leads_to_sealed = |path: &&String| {
+            if prefix.is_empty() && !path.contains(['/', '~']) {
+                // The name of a field is its pointer without the slash.
+                let found = pointers.binary_search_by(|pointer| {
+                    let name = pointer.strip_prefix('/').unwrap_or_default();
+                    name.cmp(path.as_str())
+                });
+                return found.is_ok_and(|at| !pointers[at].is_empty());
+            }
             let pointer = if path.starts_with('/') {
                 Cow::Borrowed(path.as_str())
             } else {

@@ -93,13 +93,7 @@ impl SessionSealer {
                 // Entries are sealed one at a time and in place: a large state must not be in memory twice.
                 let mut entries = std::mem::take(&mut snapshot.entries);
                 for entry in &mut entries {
-                    let sealed = key.seal_entry(policy, entry)?;
-                    if sealed != **entry {
-                        match Arc::get_mut(entry) {
-                            Some(own) => *own = sealed,
-                            None => *entry = Arc::new(sealed),
-                        }
-                    }
+                    *entry = key.seal_shared(policy, entry)?;
                 }
                 let sealed = key.seal_snapshot(policy, &snapshot)?;
                 Ok(Snapshot { entries, ..sealed })

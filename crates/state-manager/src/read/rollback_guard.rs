@@ -6,6 +6,7 @@ use crate::objects::document::RevisionKind;
 use crate::read::history::Revisions;
 use crate::read::revision_state;
 use crate::read::tip::Tip;
+use state_core::diff::common_ends;
 use state_core::moves::StackMove;
 use state_core::{
     EntryKey, Error, ErrorKind, Result, RevisionId, SharedEntry, Snapshot, State, Timestamp, Uid,
@@ -63,8 +64,7 @@ async fn crossed(
     then: &Snapshot,
 ) -> Result<Vec<CrossedMove>> {
     let now: Vec<SharedEntry> = tip.replayed.state.entries().cloned().collect();
-    let mut restored = only_in(&then.entries, &now);
-    let mut dropped = only_in(&now, &then.entries);
+    let (mut restored, mut dropped) = differing(&then.entries, &now);
     let mut crossed = Vec::new();
     let mut revisions = Revisions::of(stack, tip);
     while !restored.is_empty() || !dropped.is_empty() {
@@ -127,23 +127,30 @@ async fn content_of(
 
 /// Removes and returns the entries that a move transferred. Returns all entries if the content before or after the move
 /// can't be read any more.
-fn take_moved(
-    entries: &mut HashMap<Identity, EntryKey>,
-    sides: Option<(&Snapshot, &Snapshot)>,
-) -> Vec<EntryKey> {
+fn take_moved(entries: &mut Entries, sides: Option<(&Snapshot, &Snapshot)>) -> Vec<EntryKey> {
     let Some((before, after)) = sides else {
         return std::mem::take(entries).into_values().collect();
     };
-    let mut moved = only_in(&before.entries, &after.entries);
-    moved.extend(only_in(&after.entries, &before.entries));
+    let (mut moved, arrived) = differing(&before.entries, &after.entries);
+    moved.extend(arrived);
     moved
         .keys()
         .filter_map(|identity| entries.remove(identity))
         .collect()
 }
 
-/// The entries of one list whose identity isn't in the other list.
-fn only_in(one: &[SharedEntry], other: &[SharedEntry]) -> HashMap<Identity, EntryKey> {
+type Entries = HashMap<Identity, EntryKey>;
+
+/// The entries of each list whose identity isn't in the other list.
+fn differing(one: &[SharedEntry], other: &[SharedEntry]) -> (Entries, Entries) {
+    let is_same = |one: &SharedEntry, other: &SharedEntry| identity(one) == identity(other);
+    let (beginning, end) = common_ends(one, other, is_same);
+    let one = &one[beginning..one.len() - end];
+    let other = &other[beginning..other.len() - end];
+    (only_in(one, other), only_in(other, one))
+}
+
+fn only_in(one: &[SharedEntry], other: &[SharedEntry]) -> Entries {
     let known: HashSet<Identity> = other.iter().map(identity).collect();
     one.iter()
         .map(|entry| (identity(entry), entry))

@@ -38,6 +38,7 @@ pub(super) const READS: &[Limit] = &[
     limit("outputs", &["outputs"], 8, 3),
     limit("history", &["history", "-n", "20"], 8, 3),
     limit("diff", &["diff", "@-", "@"], 8, 3),
+    limit("diff of an early revision", &["diff", "1", "@"], 22, 11),
     limit("blame", &["blame", "r1"], 8, 3),
 ];
 
@@ -46,6 +47,12 @@ pub(super) const WRITES: &[Limit] = &[
     limit("taint", &["taint", "r2", "--yes"], 16, 8),
     limit("undo", &["undo", "--yes"], 17, 10),
     limit("rollback", &["rollback", "@-", "--yes"], 22, 11),
+    limit(
+        "rollback to an early revision",
+        &["rollback", "1", "--yes"],
+        22,
+        11,
+    ),
     limit("import", &["import", "exported.json", "--force", "--yes"], 22, 11),
     limit("up", &["up", "--yes"], 22, 11),
 ];
