@@ -6,7 +6,7 @@ use crate::lease::NoExpiry;
 use crate::names;
 use crate::owner::Owner;
 use crate::prefetch::{SeenDocuments, SnapshotPrefetch};
-use crate::reader::read_journal;
+use crate::reader::{read_frames, read_journal};
 use crate::settings::Settings;
 use crate::settle::SettledStore;
 use crate::stack::{Stack, adopt_stack};
@@ -106,6 +106,10 @@ impl Backend for GenericBackend {
 
     async fn read_journal_of(&self, head: &Head, from: Option<Slot>) -> Result<JournalView> {
         read_journal(&self.stack(head.lineage), Some(head), from, &self.prefetch).await
+    }
+
+    async fn read_frames(&self, head: &Head, from: Tail, until: Slot) -> Result<Vec<Frame>> {
+        read_frames(&self.stack(head.lineage), head, from, until).await
     }
 
     async fn prepare_acquire(&self, lineage: Lineage) {

@@ -15,7 +15,7 @@ use state_core::{Frame, Head, Result, Slot};
 /// The number of bytes to read of a frame in order to learn its kind.
 const HEADER: u64 = 64;
 
-/// Lists all objects, and the journal objects that end before a slot and are not fences.
+/// Lists all objects, and the journal objects before a slot that are not fences.
 pub async fn stored_items(stack: &Stack, before: Slot) -> Result<Vec<StoredItem>> {
     let mut stored_items = Vec::new();
     for kind in ObjectKind::ALL {
@@ -30,7 +30,7 @@ pub async fn stored_items(stack: &Stack, before: Slot) -> Result<Vec<StoredItem>
     }
     let journal = stack.store.list(&stack.paths.journal(), None).await?;
     let ended = journal.iter().filter_map(|listed| {
-        let name = JournalName::parse(listed.file()).filter(|name| name.end() <= before)?;
+        let name = JournalName::parse(listed.file()).filter(|name| name.is_before(before))?;
         Some((name, listed.bytes))
     });
     let deletable = stream::iter(ended.collect::<Vec<_>>()).map(|(name, bytes)| async move {
@@ -85,7 +85,8 @@ async fn delete_one(stack: &Stack, item: &StoredItemName, head: &Head) -> Result
         StoredItemName::Object(name) => stack.paths.object(name),
         StoredItemName::Journal(file) => {
             let floor = head.collection.as_ref().map(|collection| collection.base.start);
-            let name = JournalName::parse(file).filter(|name| floor.is_some_and(|floor| name.end() <= floor));
+            let name =
+                JournalName::parse(file).filter(|name| floor.is_some_and(|floor| name.is_before(floor)));
             let Some(name) = name else {
                 return Err(item.refuse_delete("it is not a journal object before the history floor"));
             };

@@ -143,11 +143,12 @@ impl JournalName {
         Self::Compaction(compaction.start, compaction.end, compaction.digest.short())
     }
 
-    /// Returns the slot after the last one in this object.
-    pub(crate) const fn end(&self) -> Slot {
+    /// Whether no reader needs this object any more when the history begins at this slot. A compaction in which the history
+    /// begins is useless, because readers use one only from its beginning on, and holds frames that were deleted.
+    pub(crate) const fn is_before(&self, floor: Slot) -> bool {
         match self {
-            Self::Slot(slot) => slot.next(),
-            Self::Compaction(_, end, _) => *end,
+            Self::Slot(slot) => slot.next().get() <= floor.get(),
+            Self::Compaction(start, ..) => start.get() < floor.get(),
         }
     }
 
@@ -178,6 +179,15 @@ impl fmt::Display for JournalName {
 #[cfg(test)]
 mod tests {
     use super::{JournalName, Slot};
+
+    #[test]
+    fn compaction_in_which_the_history_begins_is_not_needed() {
+        let compaction = JournalName::Compaction(Slot(3), Slot(9), "0123456789abcdef".to_owned());
+        let is_before = |floor| compaction.is_before(Slot(floor));
+        assert_eq!([0, 3, 4, 9].map(is_before), [false, false, true, true]);
+        let is_before = |floor| JournalName::Slot(Slot(3)).is_before(Slot(floor));
+        assert_eq!([3, 4].map(is_before), [false, true]);
+    }
 
     #[test]
     fn journal_names_round_trip_and_other_files_do_not_parse() {

@@ -52,7 +52,7 @@ pub mod protocol {
     pub use crate::lease::{LeaseTerms, NoExpiry};
     pub use crate::owner::{HeadGuard, Owner, Renewal};
     pub use crate::prefetch::{SeenDocuments, SnapshotPrefetch};
-    pub use crate::reader::read_journal;
+    pub use crate::reader::{read_frames, read_journal};
     pub use crate::settle::{CreateOutcome, SettledStore, SwapOutcome};
     pub use crate::stack::{Stack, VersionedHead, adopt_stack};
     pub use crate::takeover::{HeldLease, Takeover, take_over};

@@ -123,26 +123,55 @@ fn epoch_beyond_head(stack: &Stack, journal: &JournalRead, head: &Head) -> Error
     Error::corrupt(stack.store.shown(&stack.paths.journal()), 0, reason)
 }
 
+/// Reads the frames from a position of the journal on, up to a slot. Needs few requests for frames before the head's base,
+/// if a compaction of them was kept.
+///
+/// # Errors
+/// `Corrupt` if a frame is missing or doesn't follow the one before it; `Collected` if a collection deleted the frames.
+pub async fn read_frames(stack: &Stack, head: &Head, from: Tail, until: Slot) -> Result<Vec<Frame>> {
+    match frames_between(stack, head, from, until).await {
+        // A collection may have deleted frames since the head was read.
+        Err(error) if may_be_a_race(&error) => {
+            let now = stack.head().await?.head;
+            frames_between(stack, &now, from, until).await
+        }
+        read => read,
+    }
+}
+
+async fn frames_between(stack: &Stack, head: &Head, from: Tail, until: Slot) -> Result<Vec<Frame>> {
+    require_kept(stack, head, from.next)?;
+    let mut cursor = JournalCursor::new(stack, head, from);
+    cursor.check_anchor()?;
+    cursor.read_compactions(&head.compactions).await?;
+    while cursor.read_so_far.tail.next < until && cursor.read_kept_compaction().await {}
+    if let Some(last) = until.get().checked_sub(1).map(Slot)
+        && last >= cursor.read_so_far.tail.next
+    {
+        cursor.read_listed(last).await?;
+    }
+    let mut frames = cursor.read_so_far.frames;
+    frames.truncate(frames.partition_point(|frame| frame.slot() < until));
+    Ok(frames)
+}
+
+fn require_kept(stack: &Stack, head: &Head, from: Slot) -> Result<()> {
+    if !head.is_collected(from) {
+        return Ok(());
+    }
+    let object = format!("slot {from} of {}", stack.store.shown(&stack.paths.journal()));
+    Err(Error::collected(object, format_args!("slot {}", head.floor)))
+}
+
 /// Reads all frames from a slot on, or from the head's base if no slot is given.
 pub(crate) async fn read_from(stack: &Stack, head: &Head, from: Option<Slot>) -> Result<JournalRead> {
     let from = from.unwrap_or(head.base.start);
-    if head.is_collected(from) {
-        let object = format!("slot {from} of {}", stack.store.shown(&stack.paths.journal()));
-        return Err(Error::collected(object, format_args!("slot {}", head.floor)));
-    }
-    let mut cursor = JournalCursor {
-        stack,
-        anchors: ChainAnchors::of(head),
-        read_so_far: JournalRead {
-            frames: Vec::new(),
-            tail: Tail {
-                next: from,
-                chain: chain_before(stack, head, from).await?,
-            },
-            epoch: Epoch::ZERO,
-            compactions: Vec::new(),
-        },
+    require_kept(stack, head, from)?;
+    let tail = Tail {
+        next: from,
+        chain: chain_before(stack, head, from).await?,
     };
+    let mut cursor = JournalCursor::new(stack, head, tail);
     cursor.check_anchor()?;
     cursor.read_compactions(&head.compactions).await?;
     match head.watermark.filter(|_| head.closed) {
@@ -191,7 +220,20 @@ pub(crate) struct JournalCursor<'a> {
     read_so_far: JournalRead,
 }
 
-impl JournalCursor<'_> {
+impl<'a> JournalCursor<'a> {
+    fn new(stack: &'a Stack, head: &'a Head, from: Tail) -> Self {
+        Self {
+            stack,
+            anchors: ChainAnchors::of(head),
+            read_so_far: JournalRead {
+                frames: Vec::new(),
+                tail: from,
+                epoch: Epoch::ZERO,
+                compactions: Vec::new(),
+            },
+        }
+    }
+
     fn check_anchor(&self) -> Result<()> {
         let tail = self.read_so_far.tail;
         let corrupt = |reason| {
@@ -237,6 +279,52 @@ impl JournalCursor<'_> {
             self.read_so_far.compactions.push(*compaction);
         }
         Ok(())
+    }
+
+    /// Reads the compaction that an earlier head named from the next slot on, if it was kept. Returns whether it was. The
+    /// head doesn't vouch for such an object: if it is damaged, or no continuation of the frames before it, or if it can't be
+    /// found or read, the caller reads the slots, which report the errors of the store.
+    async fn read_kept_compaction(&mut self) -> bool {
+        let (stack, next) = (self.stack, self.read_so_far.tail.next);
+        let (journal, after) = (stack.paths.journal(), stack.paths.slot(next));
+        // The names of these objects begin with that of the slot, so they directly follow it.
+        let listed = stack.store.list_first(&journal, &after).await;
+        let listed = listed.unwrap_or_default();
+        let kept = listed
+            .iter()
+            .filter_map(|listed| match JournalName::parse(listed.file())? {
+                JournalName::Compaction(start, end, short) if start == next && end > next => {
+                    Some((end, short, listed))
+                }
+                _ => None,
+            });
+        let Some((end, short, listed)) = kept.max_by_key(|(end, ..)| *end) else {
+            return false;
+        };
+        let found = stack.store.read(&listed.key, listed.bytes.min(MAX_OBJECT)).await;
+        let Some(bytes) = found.ok().flatten().map(|found| found.bytes) else {
+            return false;
+        };
+        let object = stack.store.shown(&listed.key);
+        let (mut tail, mut epoch, mut frames) = (self.read_so_far.tail, self.read_so_far.epoch, Vec::new());
+        let mut at = 0;
+        while at < bytes.len() {
+            let Ok(frame) = follow(&object, &bytes, at, tail, epoch) else {
+                return false;
+            };
+            at += frame.bytes().len();
+            (tail, epoch) = (Tail::after(&frame), frame.epoch());
+            if self.anchors.pass(tail).is_err() {
+                return false;
+            }
+            frames.push(frame);
+        }
+        if tail.next != end || Digest::of(&bytes).short() != short {
+            return false;
+        }
+        self.read_so_far.frames.append(&mut frames);
+        (self.read_so_far.tail, self.read_so_far.epoch) = (tail, epoch);
+        true
     }
 
     fn push_compaction(&mut self, compaction: &Compaction, path: &str, found: &Value) -> Result<()> {

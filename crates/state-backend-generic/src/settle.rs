@@ -136,6 +136,21 @@ impl SettledStore {
         }
     }
 
+    /// Lists the first keys after `after` in a folder, sorted: at least a thousand, if there are as many.
+    pub(crate) async fn list_first(&self, folder: &str, after: &str) -> Result<Vec<ListedKey>> {
+        let mut backoff = self.backoff();
+        let prefix = format!("{folder}/");
+        loop {
+            match self.store.list_first(&prefix, after).await {
+                Ok(mut listed) => {
+                    listed.sort();
+                    return Ok(listed);
+                }
+                Err(error) => self.retry_read(error, folder, &mut backoff).await?,
+            }
+        }
+    }
+
     /// Lists the names directly in a folder, those of keys and those of folders, sorted.
     pub(crate) async fn list_entries(&self, folder: &str) -> Result<Vec<String>> {
         let mut backoff = self.backoff();

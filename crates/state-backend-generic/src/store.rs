@@ -44,6 +44,12 @@ pub trait KeyValueStore: fmt::Debug + Send + Sync {
     /// greater than it.
     async fn list(&self, prefix: &str, after: Option<&str>) -> Result<Vec<ListedKey>, RequestError>;
 
+    /// Lists the smallest of the keys that [`KeyValueStore::list`] lists after `after`: the first thousand, or all if there
+    /// are fewer. The default lists all.
+    async fn list_first(&self, prefix: &str, after: &str) -> Result<Vec<ListedKey>, RequestError> {
+        self.list(prefix, Some(after)).await
+    }
+
     /// Lists the next part, up to a slash, of all keys that begin with `prefix`, which ends with a slash, in any order. The
     /// default lists all keys.
     async fn list_entries(&self, prefix: &str) -> Result<Vec<String>, RequestError> {

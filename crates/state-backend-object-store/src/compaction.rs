@@ -116,9 +116,13 @@ impl Compactor {
         self.buffer().plan(threshold, head.base.start, stored)
     }
 
-    /// Remembers which of the compactions that the previous head named are not in this one.
+    /// Remembers which of the compactions that the previous head named are superseded by those of this one. The compactions
+    /// before a base that moved stay: readers of earlier revisions find them by their names, and a collection deletes them
+    /// with the history.
     pub(crate) fn replaced(&self, before: Vec<Compaction>, head: &Head) {
-        let unused = before.into_iter().filter(|old| !head.compactions.contains(old));
+        let is_superseded =
+            |old: &Compaction| old.start >= head.base.start && !head.compactions.contains(old);
+        let unused = before.into_iter().filter(is_superseded);
         lock(&self.replaced).extend(unused);
     }
 

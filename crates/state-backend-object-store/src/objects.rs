@@ -25,6 +25,9 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+/// The maximum number of objects in a list of the first ones. No store returns fewer for one request.
+const FIRST: usize = 1_000;
+
 /// How long the first request to a store is repeated after an error of the server or the connection, so that a wrong URL and missing credentials are
 /// reported soon.
 const FIRST_CONTACT: Duration = Duration::from_secs(1);
@@ -193,6 +196,16 @@ impl Objects {
     }
 
     async fn list_once(&self, folder: &Path, after: Option<&Path>) -> Result<Vec<ListedKey>, RequestFailure> {
+        self.list_some(folder, after, usize::MAX).await
+    }
+
+    /// Lists at most `most` objects. The list arrives in the order of the keys.
+    async fn list_some(
+        &self,
+        folder: &Path,
+        after: Option<&Path>,
+        most: usize,
+    ) -> Result<Vec<ListedKey>, RequestFailure> {
         let mut stream = match after {
             Some(after) => self.store.list_with_offset(Some(folder), after),
             None => self.store.list(Some(folder)),
@@ -200,7 +213,9 @@ impl Objects {
         let mut listed = Vec::new();
         let mut known = HashSet::new();
         // The list arrives in pages, each of which is a request with its own time limit.
-        while let Some(meta) = self.ask(0, stream.try_next()).await? {
+        while listed.len() < most
+            && let Some(meta) = self.ask(0, stream.try_next()).await?
+        {
             if !known.insert(meta.location.clone()) {
                 return Err(RequestFailure::RepeatedList);
             }
@@ -260,6 +275,13 @@ impl KeyValueStore for Objects {
     async fn list(&self, prefix: &str, after: Option<&str>) -> Result<Vec<ListedKey>, RequestError> {
         let after = after.map(|key| self.path(key));
         let listed = found(self.list_once(&self.path(prefix), after.as_ref()).await);
+        let listed = listed.map_err(|failure| self.failed(&failure, prefix))?;
+        Ok(listed.unwrap_or_default())
+    }
+
+    async fn list_first(&self, prefix: &str, after: &str) -> Result<Vec<ListedKey>, RequestError> {
+        let (folder, after) = (self.path(prefix), self.path(after));
+        let listed = found(self.list_some(&folder, Some(&after), FIRST).await);
         let listed = listed.map_err(|failure| self.failed(&failure, prefix))?;
         Ok(listed.unwrap_or_default())
     }

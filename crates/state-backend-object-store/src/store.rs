@@ -14,7 +14,7 @@ use object_store::ObjectStore;
 use state_backend_generic::Value;
 use state_backend_generic::protocol::{
     CreateOutcome, MAX_DOCUMENT, Owner, SeenDocuments, SettledStore, SnapshotPrefetch, Stack, adopt_stack,
-    names, read_journal, stored_items, take_over, update_stack,
+    names, read_frames, read_journal, stored_items, take_over, update_stack,
 };
 use state_core::backend::{
     Acquire, Acquired, Capabilities, CheckableStore, CollectableStore, CopyTarget, CopyUpdate, Extensions,
@@ -347,6 +347,13 @@ impl Backend for ObjectBackend {
     async fn read_journal_of(&self, head: &Head, from: Option<Slot>) -> Result<JournalView> {
         self.reading_stack(head.lineage, async |stack: Stack| {
             read_journal(&stack, Some(head), from, &self.prefetch).await
+        })
+        .await
+    }
+
+    async fn read_frames(&self, head: &Head, from: Tail, until: Slot) -> Result<Vec<Frame>> {
+        self.reading_stack(head.lineage, async |stack: Stack| {
+            read_frames(&stack, head, from, until).await
         })
         .await
     }

@@ -157,6 +157,10 @@ impl Backend for MemoryBackend {
         self.with_stack(lineage, |stack| stack.view(from))
     }
 
+    async fn read_frames(&self, head: &Head, from: Tail, until: Slot) -> Result<Vec<Frame>> {
+        self.with_stack(head.lineage, |stack| stack.frames_between(from, until))
+    }
+
     async fn acquire(&self, lineage: Lineage, request: &Acquire) -> Result<Acquired> {
         let view = self.with_stack(lineage, |stack| stack.acquire(request))?;
         let writer = MemoryWriter::new(self.clone(), lineage, view.head.epoch);

@@ -17,10 +17,11 @@ const BANNED_NAMES: [&str; 5] = ["utils", "helpers", "common", "types", "imp"];
 const MANAGER: &str = "crates/state-manager/src/";
 
 /// Calls that return a head, a journal or a name pointer as the store returned it.
-const RAW_READS: [&str; 4] = [
+const RAW_READS: [&str; 5] = [
     ".read_head(",
     ".read_journal(",
     ".read_journal_of(",
+    ".read_frames(",
     ".read_name(",
 ];
 

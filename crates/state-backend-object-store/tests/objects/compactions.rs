@@ -3,6 +3,7 @@
 use super::*;
 use model::{Actor, Oracle, new_stack};
 use object_store::ObjectStoreExt;
+use state_core::backend::{CollectableStore, StoredItemName, Tail};
 use state_core::testkit::conformance::Bench;
 use state_core::{Backend, Lineage, Slot};
 use std::time::Duration;
@@ -137,6 +138,124 @@ async fn closed_journal_is_read_without_lists_and_single_slots() {
         let stored = files(&store).await.into_iter().filter(is_fold).count();
         assert_eq!(stored, 1, "the replaced compaction must be deleted");
     }
+}
+
+/// The compaction stays when the base moves, so that reading an early revision doesn't read each slot. The head doesn't name
+/// it any more, so it may be damaged or missing.
+#[tokio::test(start_paused = true)]
+async fn frames_before_the_base_are_read_with_a_few_requests() {
+    let store = faulty();
+    let backend = backend(&store);
+    let entropy = SeededEntropy::new(16);
+    let bench = Bench::new(&backend, &entropy);
+    let lineage = bench.stack().await.unwrap();
+    for _ in 0..50 {
+        session(&bench, lineage, 2, 700).await;
+    }
+    let whole = backend.read_journal(lineage, None).await.unwrap().frames;
+    let held = bench.acquire(lineage, "anna").await.unwrap();
+    let tail = held.tail;
+    let checkpoint = |head: &mut state_core::Head| {
+        (head.base.start, head.base.chain) = (tail.next, tail.chain);
+        Ok(())
+    };
+    held.writer.swap_head(bench.nonce(), &checkpoint).await.unwrap();
+    held.writer.release().await.unwrap();
+    session(&bench, lineage, 2, 700).await;
+    let head = backend.read_head(lineage).await.unwrap();
+    assert!(
+        head.compactions
+            .iter()
+            .all(|compaction| compaction.start == tail.next)
+    );
+
+    let read = async |from: usize, until: u64| {
+        let from = match from.checked_sub(1) {
+            Some(before) => Tail::after(&whole[before]),
+            None => Tail::genesis(lineage),
+        };
+        let before = store.counts();
+        let frames = backend.read_frames(&head, from, Slot(until)).await.unwrap();
+        assert_eq!(frames, whole[from.next.get() as usize..until as usize]);
+        let after = store.counts();
+        (after.lists - before.lists, after.gets - before.gets)
+    };
+    assert_eq!(read(0, 100).await, (1, 1));
+    assert_eq!(read(0, 150).await, (1, 1));
+    // No compaction begins in the middle.
+    assert_eq!(read(90, 100).await, (1, 10));
+
+    let kept: Vec<_> = files(&store).await.into_iter().filter(is_fold).collect();
+    assert_eq!(kept.len(), 2, "that before the base, and that from the base on");
+    for path in &kept {
+        let mut bytes = store.get(path).await.unwrap().bytes().await.unwrap().to_vec();
+        let middle = bytes.len() / 2;
+        bytes[middle] ^= 1;
+        store.put(path, bytes.into()).await.unwrap();
+    }
+    assert_eq!(
+        read(0, 100).await,
+        (1, 101),
+        "the slots replace a damaged compaction"
+    );
+    for path in &kept {
+        store.delete(path).await.unwrap();
+    }
+    assert_eq!(
+        read(0, 100).await,
+        (1, 100),
+        "the slots replace a missing compaction"
+    );
+}
+
+/// A kept compaction in which the history begins holds frames that were deleted, so it must not outlive them.
+#[tokio::test(start_paused = true)]
+async fn collection_deletes_a_compaction_that_begins_before_the_floor() {
+    let store = faulty();
+    let backend = backend(&store);
+    let entropy = SeededEntropy::new(17);
+    let bench = Bench::new(&backend, &entropy);
+    let lineage = bench.stack().await.unwrap();
+    for _ in 0..10 {
+        session(&bench, lineage, 2, 700).await;
+    }
+    let whole = backend.read_journal(lineage, None).await.unwrap().frames;
+    let held = bench.acquire(lineage, "anna").await.unwrap();
+    let tail = held.tail;
+    // Session 6 begins in slot 15, with a fence.
+    let floor = Tail::after(&whole[14]);
+    let collect = |head: &mut state_core::Head| {
+        (head.base.start, head.base.chain) = (tail.next, tail.chain);
+        head.floor = floor.next;
+        let base = state_core::Base {
+            start: floor.next,
+            chain: floor.chain,
+            ..head.base.clone()
+        };
+        head.collection = Some(state_core::head::Collection {
+            base,
+            serial: state_core::Serial(1),
+            since: state_core::Timestamp::new("2026-01-01T00:00:00Z"),
+            forgotten: std::collections::BTreeSet::new(),
+        });
+        Ok(())
+    };
+    let head = held.writer.swap_head(bench.nonce(), &collect).await.unwrap();
+    let items = backend.stored_items(lineage, head.floor).await.unwrap();
+    let is_journal = |name: &StoredItemName| matches!(name, StoredItemName::Journal(_));
+    let names: Vec<_> = items
+        .into_iter()
+        .map(|item| item.name)
+        .filter(is_journal)
+        .collect();
+    held.writer.delete(&names).await.unwrap();
+    held.writer.release().await.unwrap();
+
+    let left = files(&store).await;
+    let compactions: Vec<_> = left.iter().filter(|path| is_fold(path)).collect();
+    assert!(compactions.is_empty(), "{compactions:?}");
+    let frames = backend.read_frames(&head, floor, tail.next).await.unwrap();
+    assert_eq!(frames[..15], whole[15..], "the frames from the floor on stay");
 }
 
 #[tokio::test(start_paused = true)]

@@ -46,7 +46,7 @@ use crate::digest::Digest;
 use crate::error::{Error, Result};
 use crate::head::Head;
 use crate::id::{Lineage, Nonce};
-use crate::journal::{Frame, genesis};
+use crate::journal::{Frame, ParsedFrame, genesis};
 use crate::name::StackName;
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -115,6 +115,33 @@ pub trait Backend: fmt::Debug + Send + Sync {
     /// As [`Backend::read_journal`].
     async fn read_journal_of(&self, head: &Head, from: Option<Slot>) -> Result<JournalView> {
         self.read_journal(head.lineage, from).await
+    }
+
+    /// Reads the frames from the slot `from.next` up to the slot `until`, which may be far before the end of the journal.
+    /// `from` is where they begin: the slot, and the digest chain before it. Checks their headers, chain and epochs, and that
+    /// no slot is missing; the caller must compare the end with a chain digest that it trusts. The default reads the journal to
+    /// its end. A store at a distance reads what it needs.
+    ///
+    /// # Errors
+    /// As [`Backend::read_journal`].
+    async fn read_frames(&self, head: &Head, from: Tail, until: Slot) -> Result<Vec<Frame>> {
+        let mut frames = self.read_journal_of(head, Some(from.next)).await?.frames;
+        frames.truncate(frames.partition_point(|frame| frame.slot() < until));
+        let is_next = |first: &Frame| {
+            let parsed = Frame::parse(first.bytes(), 0, &from.chain);
+            first.slot() == from.next && matches!(parsed, ParsedFrame::Frame(_))
+        };
+        let is_end = |last: &Frame| last.slot().next() == until;
+        let is_whole = frames.first().is_some_and(is_next) && frames.last().is_some_and(is_end);
+        if is_whole || until <= from.next {
+            return Ok(frames);
+        }
+        let object = format!("journal of stack {}", head.lineage);
+        let reason = format!(
+            "its frames from slot {} to slot {until} are missing or others",
+            from.next
+        );
+        Err(Error::corrupt(object, 0, reason))
     }
 
     /// Reads what the next [`Backend::acquire`] of this stack needs, at the same time as the caller reads other things. The

@@ -246,10 +246,7 @@ impl StoredStack {
     /// Returns the head and the frames from a slot on; `None` means the slot of the base.
     pub(super) fn view(&self, from: Option<Slot>) -> Result<JournalView> {
         let from = from.unwrap_or(self.head.base.start);
-        if self.head.is_collected(from) {
-            let object = format!("slot {from} of the {}", self.journal());
-            return Err(Error::collected(object, format_args!("slot {}", self.head.floor)));
-        }
+        self.require_kept(from)?;
         self.verify(Some(from))?;
         let tail = self.tail();
         if from > tail.next {
@@ -267,6 +264,38 @@ impl StoredStack {
                 .collect(),
             tail,
         })
+    }
+
+    fn require_kept(&self, from: Slot) -> Result<()> {
+        if !self.head.is_collected(from) {
+            return Ok(());
+        }
+        let object = format!("slot {from} of the {}", self.journal());
+        Err(Error::collected(object, format_args!("slot {}", self.head.floor)))
+    }
+
+    /// Returns the frames from a position on, up to a slot.
+    pub(super) fn frames_between(&self, from: Tail, until: Slot) -> Result<Vec<Frame>> {
+        self.require_kept(from.next)?;
+        let mut frames = Vec::new();
+        let (mut tail, mut epoch) = (from, Epoch::ZERO);
+        for (_, stored) in self.frames.range(from.next..until.max(from.next)) {
+            match Frame::parse(stored.bytes(), 0, &tail.chain) {
+                ParsedFrame::Frame(frame) if frame.slot() == tail.next && frame.epoch() >= epoch => {
+                    (tail, epoch) = (Tail::after(&frame), frame.epoch());
+                    frames.push(frame);
+                }
+                _ => {
+                    let reason = format!("the frame of slot {} doesn't follow its predecessor", tail.next);
+                    return Err(Error::corrupt(self.journal(), 0, reason));
+                }
+            }
+        }
+        if tail.next < until {
+            let reason = format!("it ends before slot {until}");
+            return Err(Error::corrupt(self.journal(), 0, reason));
+        }
+        Ok(frames)
     }
 
     /// Checks all properties of the journal on which a reader relies: base, links, slots, epochs and watermark.

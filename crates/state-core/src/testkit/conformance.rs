@@ -124,6 +124,7 @@ rules! {
     locks::fence_contains_the_lock_holder,
     locks::stacks_are_locked_independently,
     journals::frames_are_read_in_order_and_linked,
+    journals::frames_between_two_positions_are_those_of_the_journal,
     journals::frame_for_another_slot_or_chain_is_refused,
     journals::acquire_returns_all_frames_with_its_fence_last,
     journals::reading_from_a_slot_returns_the_later_frames,

@@ -417,6 +417,10 @@ impl Backend for FaultyBackend {
         call!(self.ReadJournal, inner.read_journal_of(head, from))
     }
 
+    async fn read_frames(&self, head: &Head, from: Tail, until: Slot) -> Result<Vec<Frame>> {
+        call!(self.ReadJournal, inner.read_frames(head, from, until))
+    }
+
     async fn prepare_acquire(&self, lineage: Lineage) {
         self.inner.prepare_acquire(lineage).await;
     }

@@ -88,6 +88,12 @@ impl RevisionDocument {
         })
     }
 
+    /// Whether this is the frame that made the revision: it has the slot of the document, and the chain digest, which covers
+    /// the frame and all frames before it.
+    pub(crate) fn is_made_by(&self, frame: &Frame) -> bool {
+        frame.slot() == self.slot && *frame.chain() == self.chain
+    }
+
     /// The base from which the state at the revision can be replayed; none for a detached revision.
     pub(crate) fn base(&self) -> Option<&Base> {
         match &self.made {

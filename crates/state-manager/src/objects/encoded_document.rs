@@ -89,8 +89,8 @@ impl EncodedDocument {
     }
 
     fn damaged(&self) -> Error {
-        let object = format!("document of revision {}", self.revision);
-        Error::corrupt(object, 0, "its record can't be parsed")
+        let object = format!("page of the history with revision {}", self.revision);
+        Error::corrupt(object, 0, "the record of the revision can't be parsed")
     }
 }
 
@@ -107,5 +107,66 @@ impl JsonText {
     pub(crate) fn string(content: &str) -> Self {
         // `Value` is displayed as JSON, as `serde_json` encodes it.
         Self::new(&serde_json::Value::from(content).to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{EncodedDocument, JsonText};
+
+    fn document(made: &str) -> EncodedDocument {
+        let chain = "0123456789abcdef".repeat(4);
+        let text = format!(r#"{{"revision":"3-0123456789abcdef","slot":5,"chain":"{chain}","made":{made}}}"#);
+        serde_json::from_str(&text).unwrap()
+    }
+
+    #[test]
+    fn text_in_any_spelling_may_be_contained() {
+        let quoted = r#"a.b["x/y"]"#;
+        let written = document(&format!(
+            r#"{{"address":{}}}"#,
+            serde_json::to_string(quoted).unwrap()
+        ));
+        assert!(written.may_contain(&JsonText::string(quoted)));
+        assert!(
+            !written.may_contain(&JsonText::string("a.b")),
+            "a part of a string isn't the string"
+        );
+        for escaped in [r#"{"address":"\u0061.b"}"#, r#"{"address":"a\/b"}"#] {
+            assert!(
+                document(escaped).may_contain(&JsonText::string("other")),
+                "{escaped}"
+            );
+        }
+        let slot = document(r#"{"start":12}"#);
+        assert!(slot.may_contain(&JsonText::new(r#""start":12"#)));
+        assert!(!slot.may_contain(&JsonText::new(r#""start":13"#)));
+    }
+
+    #[test]
+    fn only_a_member_lists_changes() {
+        assert!(document(r#"{"update-end":{"changed":{"listed":[]}}}"#).lists_changes());
+        for other in [
+            r#"{"update-end":{"changed":"many"}}"#,
+            r#"{"update-end":{}}"#,
+            r#"{"update-end":{"update":{"message":"\"changed\":{\"listed\":["}}}"#,
+        ] {
+            assert!(!document(other).lists_changes(), "{other}");
+        }
+    }
+
+    #[test]
+    fn time_is_the_end_of_the_update_or_its_start() {
+        let ended = |made: &str| document(made).ended().unwrap().map(|time| time.into_owned());
+        let whole = r#"{"update-end":{"serial":3,"update":{"start":"1","end":"2"},"entries":1}}"#;
+        assert_eq!(ended(whole).as_deref(), Some("2"));
+        assert_eq!(
+            ended(r#"{"update-end":{"update":{"start":"1"}}}"#).as_deref(),
+            Some("1")
+        );
+        let detached = document(r#"{"detached-revision":{"serial":3}}"#);
+        assert!(detached.is_detached());
+        assert_eq!(detached.ended().unwrap(), None);
+        assert!(document(r#"{"update-end":[]}"#).ended().is_err());
     }
 }

@@ -193,7 +193,8 @@ impl Revisions {
             let first = page.map_or(listed.revision().serial(), |page| page.first);
             self.read.clear();
             self.unread.push(Part::Journal(first));
-            Part::Journal(first).named_in(damaged)
+            page.map_or(Part::Journal(first), |page| Part::Page(*page))
+                .named_in(damaged)
         })?;
         self.before = Some(decoded.revision.clone());
         Ok(Some(decoded))
@@ -374,8 +375,10 @@ pub(super) async fn decode(
     let revision = listed.revision();
     match listed.decode() {
         Err(damaged @ Error::Corrupt { .. }) => {
-            let rebuilt = from_journal(stack, head, pages, revision.serial()).await;
-            let rebuilt = rebuilt.unwrap_or_default();
+            let rebuilt = match from_journal(stack, head, pages, revision.serial()).await {
+                Err(Error::Corrupt { .. }) => return Err(damaged),
+                read => read?,
+            };
             let rebuilt = rebuilt.iter().find(|document| document.revision() == revision);
             rebuilt.ok_or(damaged)?.decode()
         }

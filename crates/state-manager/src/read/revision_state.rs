@@ -132,15 +132,20 @@ async fn frames_until(
     document: &Authenticated<RevisionDocument>,
 ) -> Result<Authenticated<Vec<Frame>>> {
     let end = document.slot.next();
-    let frames = match tip.frames_from(base) {
-        Some(frames) => frames.ending_before(end).to_vec(),
-        None => {
-            let read = stored::journal_of(stack, &tip.head, base.start).await?;
-            read.frames.without_those_from(end)
-        }
-    };
+    if let Some(frames) = tip.frames_from(base) {
+        let frames = frames.ending_before(end).to_vec();
+        return match frames.last() {
+            Some(last) if document.is_made_by(last) => Ok(frames),
+            _ => Err(not_reached(stack, &document.revision)),
+        };
+    }
+    if let Some(frames) = stored::frames_to(stack, &tip.head, base, document).await? {
+        return Ok(frames);
+    }
+    let read = stored::journal_of(stack, &tip.head, base.start).await?;
+    let frames = read.frames.without_those_from(end);
     match frames.last() {
-        Some(last) if last.slot() == document.slot && *last.chain() == document.chain => Ok(frames),
+        Some(last) if document.is_made_by(last) => Ok(frames),
         _ => Err(not_reached(stack, &document.revision)),
     }
 }

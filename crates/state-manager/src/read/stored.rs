@@ -3,11 +3,12 @@
 //! them only for a stack that was opened before.
 
 use crate::context::{StackContext, StoreContext};
-use crate::keys::authenticate::{self, OpenedHead, OpenedJournal, UncheckedHead};
+use crate::keys::authenticate::{self, Authenticated, OpenedHead, OpenedJournal, UncheckedHead};
+use crate::objects::document::RevisionDocument;
 use crate::read::history_floor::ATTEMPTS;
 use state_core::backend::{JournalView, Tail};
 use state_core::head::Collection;
-use state_core::{Base, Error, Head, Result, Slot};
+use state_core::{Base, Error, Frame, Head, Result, Slot};
 
 /// Reads the head of a stack and authenticates it.
 pub(super) async fn head(stack: &StackContext) -> Result<OpenedHead> {
@@ -42,6 +43,27 @@ pub(super) async fn journal_of(stack: &StackContext, head: &Head, from: Slot) ->
     match UncheckedJournal(view).open(stack).await {
         Err(Error::Sealed { .. } | Error::Distrusted { .. }) => journal(stack, Some(from)).await,
         opened => opened,
+    }
+}
+
+/// Reads the frames from a base on up to the one that made a revision, for a caller that has opened the stack with this
+/// head. None if the store returned others: it may have read them from an object that the head doesn't name, and that only
+/// saves requests. The journal itself decides then.
+pub(super) async fn frames_to(
+    stack: &StackContext,
+    head: &Head,
+    base: &Base,
+    document: &Authenticated<RevisionDocument>,
+) -> Result<Option<Authenticated<Vec<Frame>>>> {
+    let from = Tail {
+        next: base.start,
+        chain: base.chain,
+    };
+    let end = document.slot.next();
+    match stack.backend().read_frames(head, from, end).await {
+        Ok(frames) => Ok(authenticate::frames_to(document, frames)),
+        Err(Error::Corrupt { .. }) => Ok(None),
+        Err(error) => Err(error),
     }
 }
 

@@ -293,6 +293,9 @@ impl<'p> ConsistentCut<'p> {
     }
 }
 
+/// The length in bytes up to which an object is checked without another thread.
+const SMALL: usize = 4 << 10;
+
 /// Number of objects of a kind that are copied at once. It is lower for snapshots, because each of them may be large.
 const fn concurrency(kind: ObjectKind) -> usize {
     match kind {
@@ -326,8 +329,14 @@ async fn copy_object(
 /// # Errors
 /// `Corrupt` if the object can't be what was written under this name.
 async fn require_undamaged(lineage: Lineage, name: &ObjectName, bytes: &Bytes) -> Result<()> {
-    let (checked, stored) = (name.clone(), bytes.clone());
-    match compute(move || stored_object::fault(&checked, &stored)).await? {
+    // A thread takes longer to answer than the check of a small object, and the reads beside it would wait for its turn.
+    let fault = if bytes.len() <= SMALL {
+        stored_object::fault(name, bytes)
+    } else {
+        let (checked, stored) = (name.clone(), bytes.clone());
+        compute(move || stored_object::fault(&checked, &stored)).await?
+    };
+    match fault {
         Some(reason) => Err(Error::corrupt(format!("stack {lineage}: {name}"), 0, reason)),
         None => Ok(()),
     }

@@ -15,6 +15,7 @@ mod counted_files;
 mod counted_pages;
 mod counted_steps;
 mod crypters;
+mod early_frames;
 mod edits;
 mod faults;
 #[cfg(feature = "fs")]

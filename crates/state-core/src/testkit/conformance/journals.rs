@@ -75,6 +75,29 @@ pub async fn frames_are_read_in_order_and_linked(bench: &Bench<'_>) -> Verdict {
     )
 }
 
+/// Reading the frames between two positions of a journal returns the same frames as reading all of it.
+pub async fn frames_between_two_positions_are_those_of_the_journal(bench: &Bench<'_>) -> Verdict {
+    let lineage = bench.stack().await?;
+    let held = bench.acquire(lineage, "anna").await?;
+    append_some(bench, &held, 5).await?;
+    let JournalView { head, frames, .. } = bench.backend.read_journal(lineage, None).await?;
+    for begin in 0..frames.len() {
+        let from = match begin.checked_sub(1) {
+            None => beginning(&head.base),
+            Some(before) => after(&frames[before]),
+        };
+        for end in begin..=frames.len() {
+            let until = frames.get(end).map_or(Slot(frames.len() as u64), Frame::slot);
+            let read = bench.backend.read_frames(&head, from, until).await?;
+            ensure(
+                read == frames[begin..end],
+                "the frames between two positions differ from those of the journal",
+            )?;
+        }
+    }
+    Ok(())
+}
+
 /// A writer refuses a frame for another slot or another chain. After that error, the frame is not visible, and the
 /// writer accepts no more frames.
 pub async fn frame_for_another_slot_or_chain_is_refused(bench: &Bench<'_>) -> Verdict {

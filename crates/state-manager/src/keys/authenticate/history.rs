@@ -153,6 +153,16 @@ pub(crate) fn documents_in_journal(
     Ok(documents)
 }
 
+/// Authenticates frames that a store returned one after the other: the last one must be the frame that made a revision. The
+/// chain digest in the revision's document covers them all, so their tags needn't be checked.
+pub(crate) fn frames_to(
+    document: &Authenticated<RevisionDocument>,
+    frames: Vec<Frame>,
+) -> Option<Authenticated<Vec<Frame>>> {
+    let is_end = frames.last().is_some_and(|last| document.is_made_by(last));
+    is_end.then(|| Authenticated::new(frames, document.proof()))
+}
+
 /// Returns the id of the key that must tag a data frame at `slot`; none for a slot before the stack had a key. From the
 /// slot of its replacement on, a replaced key isn't accepted any more.
 fn key_at(head: &Head, slot: Slot) -> Option<KeyId> {

@@ -1,0 +1,141 @@
+//! The state at a revision before the base: a store may answer with frames from an object that the head doesn't name.
+
+use super::*;
+use async_trait::async_trait;
+use bytes::Bytes;
+use state_core::backend::{
+    Acquire, Acquired, Capabilities, JournalView, LockStatus, NamePointer, ObjectKind, ObjectName, Tail,
+};
+use state_core::mutation::EditChange;
+use state_core::{
+    Backend, Error, Frame, Head, Json, Lineage, Nonce, Properties, Result, RevisionId, Slot, StackName,
+};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// How the store answers a request for frames before the base.
+#[derive(Clone, Copy, Debug)]
+enum Answer {
+    /// The frames of the journal.
+    Whole,
+    /// Without the last one.
+    Cut,
+    /// As if the object were damaged.
+    Damaged,
+}
+
+#[derive(Debug)]
+struct KeptFrames {
+    store: MemoryBackend,
+    answer: Answer,
+    /// How often frames, and the whole journal from an early slot on, were read.
+    reads: [AtomicUsize; 2],
+}
+
+#[async_trait]
+impl Backend for KeptFrames {
+    fn url(&self) -> String {
+        self.store.url()
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        self.store.capabilities()
+    }
+
+    async fn names(&self) -> Result<Vec<NamePointer>> {
+        self.store.names().await
+    }
+
+    async fn read_name(&self, name: &StackName) -> Result<Option<NamePointer>> {
+        self.store.read_name(name).await
+    }
+
+    async fn swap_name(&self, name: &StackName, before: Option<Nonce>, pointer: &NamePointer) -> Result<()> {
+        self.store.swap_name(name, before, pointer).await
+    }
+
+    async fn create_stack(&self, head: &Head) -> Result<()> {
+        self.store.create_stack(head).await
+    }
+
+    async fn read_head(&self, lineage: Lineage) -> Result<Head> {
+        self.store.read_head(lineage).await
+    }
+
+    async fn read(&self, lineage: Lineage, name: &ObjectName) -> Result<Bytes> {
+        self.store.read(lineage, name).await
+    }
+
+    async fn list(&self, lineage: Lineage, kind: ObjectKind) -> Result<Vec<ObjectName>> {
+        self.store.list(lineage, kind).await
+    }
+
+    async fn read_journal(&self, lineage: Lineage, from: Option<Slot>) -> Result<JournalView> {
+        self.reads[1].fetch_add(usize::from(from.is_some()), Ordering::Relaxed);
+        self.store.read_journal(lineage, from).await
+    }
+
+    async fn read_frames(&self, head: &Head, from: Tail, until: Slot) -> Result<Vec<Frame>> {
+        self.reads[0].fetch_add(1, Ordering::Relaxed);
+        let mut frames = self.store.read_frames(head, from, until).await?;
+        match self.answer {
+            Answer::Whole => {}
+            Answer::Cut => drop(frames.pop()),
+            Answer::Damaged => return Err(Error::corrupt("journal", 0, "its frames are damaged")),
+        }
+        Ok(frames)
+    }
+
+    async fn acquire(&self, lineage: Lineage, request: &Acquire) -> Result<Acquired> {
+        self.store.acquire(lineage, request).await
+    }
+
+    async fn lock_status(&self, lineage: Lineage) -> Result<LockStatus> {
+        self.store.lock_status(lineage).await
+    }
+}
+
+/// Makes a revision in which resource `name`, of 200 KB, exists, too.
+async fn add(session: &Session, name: &str) -> RevisionId {
+    let mut added = entry(name, &[]);
+    let inputs = format!(r#"{{"text":"{}"}}"#, "x".repeat(200_000));
+    added.inputs = Properties::new(Json::parse(&inputs).unwrap());
+    let update = session
+        .start_update(UpdateRequest::new(UpdateKind::Edit))
+        .await
+        .unwrap();
+    update.edit(vec![EditChange::Append(added.into())]).await.unwrap();
+    update.finish(UpdateResult::Succeeded).await.unwrap();
+    session.state().current().cloned().unwrap()
+}
+
+#[tokio::test]
+async fn frames_that_do_not_end_at_the_revision_are_not_used() {
+    let store = MemoryBackend::default();
+    let stack = stacks(&store, 1)
+        .new_stack(&"shop/production".parse().unwrap())
+        .await
+        .unwrap();
+    let session = stack.lock("deploy").await.unwrap();
+    // Each revision adds 200 KB to the journal: checkpoints move the base.
+    let mut made = Vec::new();
+    for number in 0..12 {
+        made.push(add(&session, &format!("r{number}")).await);
+    }
+    session.close().await.unwrap();
+    let base = store.read_head(stack.lineage()).await.unwrap().base;
+    assert!(base.start > Slot(3), "{base:?}");
+
+    for (answer, journals) in [(Answer::Whole, 0), (Answer::Cut, 1), (Answer::Damaged, 1)] {
+        let kept = Arc::new(KeptFrames {
+            store: store.clone(),
+            answer,
+            reads: Default::default(),
+        });
+        let stacks = Stacks::new(Arc::clone(&kept) as Arc<dyn Backend>, environment(2));
+        let stack = stacks.get(&"shop/production".parse().unwrap()).await.unwrap();
+        let found = stack.unwrap().get(&made[1]).await.unwrap();
+        assert_eq!(found.entries.len(), 2, "{answer:?}");
+        let reads = kept.reads.each_ref().map(|reads| reads.load(Ordering::Relaxed));
+        assert_eq!(reads, [1, journals], "{answer:?}");
+    }
+}
