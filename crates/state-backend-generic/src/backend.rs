@@ -5,7 +5,7 @@ use crate::copies::update_stack;
 use crate::lease::NoExpiry;
 use crate::names;
 use crate::owner::Owner;
-use crate::prefetch::{SeenDocuments, SnapshotPrefetch};
+use crate::prefetch::{FetchedObjects, SeenDocuments};
 use crate::reader::{read_frames, read_journal};
 use crate::settings::Settings;
 use crate::settle::SettledStore;
@@ -31,7 +31,7 @@ use std::sync::Arc;
 #[derive(Clone, Debug)]
 pub struct GenericBackend {
     store: SettledStore,
-    prefetch: SnapshotPrefetch,
+    fetched: FetchedObjects,
     seen: SeenDocuments,
 }
 
@@ -40,7 +40,7 @@ impl GenericBackend {
     pub fn new(store: Arc<dyn KeyValueStore>, settings: Settings) -> Self {
         Self {
             store: SettledStore::new(store, settings),
-            prefetch: SnapshotPrefetch::default(),
+            fetched: FetchedObjects::default(),
             seen: SeenDocuments::default(),
         }
     }
@@ -90,7 +90,7 @@ impl Backend for GenericBackend {
 
     async fn read(&self, lineage: Lineage, name: &ObjectName) -> Result<Bytes> {
         let stack = self.stack(lineage);
-        match self.prefetch.take(&stack.paths.object(name)) {
+        match self.fetched.take(&stack.paths.object(name)) {
             Some(bytes) => Ok(bytes),
             None => stack.read_object(name).await,
         }
@@ -101,15 +101,15 @@ impl Backend for GenericBackend {
     }
 
     async fn read_journal(&self, lineage: Lineage, from: Option<Slot>) -> Result<JournalView> {
-        read_journal(&self.stack(lineage), None, from, &self.prefetch).await
+        read_journal(&self.stack(lineage), None, from, &self.fetched).await
     }
 
     async fn read_journal_of(&self, head: &Head, from: Option<Slot>) -> Result<JournalView> {
-        read_journal(&self.stack(head.lineage), Some(head), from, &self.prefetch).await
+        read_journal(&self.stack(head.lineage), Some(head), from, &self.fetched).await
     }
 
     async fn read_frames(&self, head: &Head, from: Tail, until: Slot) -> Result<Vec<Frame>> {
-        read_frames(&self.stack(head.lineage), head, from, until).await
+        read_frames(&self.stack(head.lineage), head, from, until, &self.fetched).await
     }
 
     async fn prepare_acquire(&self, lineage: Lineage) {
@@ -118,7 +118,7 @@ impl Backend for GenericBackend {
 
     async fn acquire(&self, lineage: Lineage, request: &Acquire) -> Result<Acquired> {
         let stack = self.stack(lineage);
-        let mut takeover = take_over(&stack, request, &self.seen, &self.prefetch).await?;
+        let mut takeover = take_over(&stack, request, &self.seen, &self.fetched).await?;
         let head = takeover.seen.head.clone();
         let (frames, tail) = (std::mem::take(&mut takeover.frames), takeover.tail);
         let deletes = self.store.settings().deletes;

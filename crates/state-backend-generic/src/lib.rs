@@ -21,6 +21,7 @@
 mod backend;
 mod backoff;
 mod collection;
+mod compactions;
 mod copies;
 #[cfg(doc)]
 pub mod guide;
@@ -51,7 +52,7 @@ pub mod protocol {
     pub use crate::layout::{JournalName, Lease, MAX_DOCUMENT, MAX_FRAME, MAX_OBJECT, StackPaths};
     pub use crate::lease::{LeaseTerms, NoExpiry};
     pub use crate::owner::{HeadGuard, Owner, Renewal};
-    pub use crate::prefetch::{SeenDocuments, SnapshotPrefetch};
+    pub use crate::prefetch::{FetchedObjects, SeenDocuments};
     pub use crate::reader::{read_frames, read_journal};
     pub use crate::settle::{CreateOutcome, SettledStore, SwapOutcome};
     pub use crate::stack::{Stack, VersionedHead, adopt_stack};

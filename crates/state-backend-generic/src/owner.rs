@@ -1,5 +1,6 @@
 //! The owner of one epoch: appends frames, changes the head, renews the lease, and stops writing once it is fenced.
 
+use crate::compactions;
 use crate::layout::{JournalName, Lease};
 use crate::reader::follow;
 use crate::settle::{CreateOutcome, SwapOutcome};
@@ -200,7 +201,7 @@ impl Owner {
 
     /// Replaces the head that the guard holds; returns `None` if the stored head changed since it was read, for example
     /// by an earlier swap of this owner that took effect late. The guard then holds the new head. The fields that
-    /// belong to the backend keep their values, except that `compactions`, if given, replaces those in the head. After a
+    /// belong to the backend keep their values, except that `compactions`, if given, replaces those from the base on. After a
     /// change that closes the journal, this owner appends nothing more.
     pub async fn swap_head(
         &self,
@@ -220,14 +221,7 @@ impl Owner {
         head.epoch = seen.head.epoch;
         head.generation = seen.head.generation;
         head.removed |= seen.head.removed;
-        head.compactions = compactions.unwrap_or_else(|| seen.head.compactions.clone());
-        if head
-            .compactions
-            .first()
-            .is_some_and(|first| first.start != head.base.start)
-        {
-            head.compactions.clear();
-        }
+        head.compactions = compactions::named(&head, &seen.head.compactions, compactions);
         if head.closed {
             // Waits for an append in progress, and excludes later ones before the head says that there are none.
             let tail = self.tail.lock().await;
@@ -255,7 +249,7 @@ impl Owner {
         // randomness.
         let nonce = Digest::of_parts(&[head.nonce.as_bytes(), last.digest.as_bytes()]);
         let nonce = std::array::from_fn(|at| nonce.as_bytes()[at]);
-        head.compactions = compactions;
+        head.compactions = compactions::named(&head, &seen.head.compactions, Some(compactions));
         head.nonce = Nonce::from_bytes(nonce);
         self.put_head(&mut guard, &seen, head).await.map(drop)
     }

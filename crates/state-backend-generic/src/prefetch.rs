@@ -1,6 +1,7 @@
 //! Keeps what was read for the next step of a caller: the snapshot that a reader of the journal needs next, fetched in
-//! parallel with the journal; head and lease, with which a takeover begins.
+//! parallel with the journal; the compactions that it read; head and lease, with which a takeover begins.
 
+use crate::compactions::KeptCompactions;
 use crate::layout::{Lease, MAX_OBJECT};
 use crate::stack::{Stack, VersionedHead};
 use crate::store::Value;
@@ -14,12 +15,15 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// The number of snapshots that are held: a caller may read several stacks at the same time.
 const MOST: usize = 16;
 
-/// Holds the last fetched snapshots until they are requested. A snapshot's name contains a digest of its content, so a
-/// held snapshot is never outdated.
+/// Holds the last fetched snapshots until they are requested, and the last compactions. The names contain a digest of the
+/// content, so a held object is never outdated.
 #[derive(Clone, Default)]
-pub struct SnapshotPrefetch(Arc<Mutex<VecDeque<(String, Bytes)>>>);
+pub struct FetchedObjects {
+    snapshots: Arc<Mutex<VecDeque<(String, Bytes)>>>,
+    pub(crate) compactions: KeptCompactions,
+}
 
-impl SnapshotPrefetch {
+impl FetchedObjects {
     /// Fetches the snapshots of the head's base. Errors are ignored here: the later request repeats the read and
     /// reports them.
     pub async fn fetch(&self, stack: &Stack, head: &Head) {
@@ -43,7 +47,7 @@ impl SnapshotPrefetch {
         }
     }
 
-    /// Returns the prefetched object with this path, once.
+    /// Returns the prefetched snapshot with this path, once.
     pub fn take(&self, path: &str) -> Option<Bytes> {
         let mut held = self.held();
         let place = held.iter().position(|(fetched, _)| fetched == path)?;
@@ -51,7 +55,7 @@ impl SnapshotPrefetch {
     }
 
     fn held(&self) -> MutexGuard<'_, VecDeque<(String, Bytes)>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.snapshots.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -103,16 +107,12 @@ impl fmt::Debug for SeenDocuments {
     }
 }
 
-impl fmt::Debug for SnapshotPrefetch {
+impl fmt::Debug for FetchedObjects {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("SnapshotPrefetch")
-            .field(
-                &self
-                    .held()
-                    .iter()
-                    .map(|(path, _)| path.clone())
-                    .collect::<Vec<_>>(),
-            )
+        let snapshots: Vec<_> = self.held().iter().map(|(path, _)| path.clone()).collect();
+        f.debug_struct("FetchedObjects")
+            .field("snapshots", &snapshots)
+            .field("compactions", &self.compactions)
             .finish()
     }
 }

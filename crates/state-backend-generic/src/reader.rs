@@ -13,8 +13,9 @@
 //! head changed, a collection deleted the frame meanwhile, and the reader starts over; if the head is the same, the
 //! journal is damaged.
 
+use crate::compactions::usable;
 use crate::layout::{JournalName, MAX_FRAME, MAX_OBJECT};
-use crate::prefetch::SnapshotPrefetch;
+use crate::prefetch::FetchedObjects;
 use crate::stack::Stack;
 use crate::store::Value;
 use bytes::Bytes;
@@ -62,7 +63,7 @@ pub async fn read_journal(
     stack: &Stack,
     known: Option<&Head>,
     from: Option<Slot>,
-    fetched: &SnapshotPrefetch,
+    fetched: &FetchedObjects,
 ) -> Result<JournalView> {
     // A known head may be outdated. If the journal doesn't fit it, the head is read again before damage is reported.
     if let Some(head) = known {
@@ -101,9 +102,9 @@ pub(crate) async fn read_with_snapshot(
     stack: &Stack,
     head: &Head,
     from: Option<Slot>,
-    fetched: &SnapshotPrefetch,
+    fetched: &FetchedObjects,
 ) -> Result<JournalRead> {
-    let journal = read_from(stack, head, from);
+    let journal = read_from(stack, head, from, fetched);
     match from {
         Some(_) => journal.await,
         None => join(journal, fetched.fetch(stack, head)).await.0,
@@ -128,22 +129,36 @@ fn epoch_beyond_head(stack: &Stack, journal: &JournalRead, head: &Head) -> Error
 ///
 /// # Errors
 /// `Corrupt` if a frame is missing or doesn't follow the one before it; `Collected` if a collection deleted the frames.
-pub async fn read_frames(stack: &Stack, head: &Head, from: Tail, until: Slot) -> Result<Vec<Frame>> {
-    match frames_between(stack, head, from, until).await {
+pub async fn read_frames(
+    stack: &Stack,
+    head: &Head,
+    from: Tail,
+    until: Slot,
+    fetched: &FetchedObjects,
+) -> Result<Vec<Frame>> {
+    match frames_between(stack, head, from, until, fetched).await {
         // A collection may have deleted frames since the head was read.
         Err(error) if may_be_a_race(&error) => {
             let now = stack.head().await?.head;
-            frames_between(stack, &now, from, until).await
+            frames_between(stack, &now, from, until, fetched).await
         }
         read => read,
     }
 }
 
-async fn frames_between(stack: &Stack, head: &Head, from: Tail, until: Slot) -> Result<Vec<Frame>> {
+async fn frames_between(
+    stack: &Stack,
+    head: &Head,
+    from: Tail,
+    until: Slot,
+    fetched: &FetchedObjects,
+) -> Result<Vec<Frame>> {
     require_kept(stack, head, from.next)?;
-    let mut cursor = JournalCursor::new(stack, head, from);
+    let mut cursor = JournalCursor::new(stack, head, from, fetched);
     cursor.check_anchor()?;
-    cursor.read_compactions(&head.compactions).await?;
+    let named = head.compactions.iter().filter(|named| named.start < until);
+    let named: Vec<_> = named.copied().collect();
+    cursor.read_compactions(&named).await?;
     while cursor.read_so_far.tail.next < until && cursor.read_kept_compaction().await {}
     if let Some(last) = until.get().checked_sub(1).map(Slot)
         && last >= cursor.read_so_far.tail.next
@@ -164,14 +179,19 @@ fn require_kept(stack: &Stack, head: &Head, from: Slot) -> Result<()> {
 }
 
 /// Reads all frames from a slot on, or from the head's base if no slot is given.
-pub(crate) async fn read_from(stack: &Stack, head: &Head, from: Option<Slot>) -> Result<JournalRead> {
+pub(crate) async fn read_from(
+    stack: &Stack,
+    head: &Head,
+    from: Option<Slot>,
+    fetched: &FetchedObjects,
+) -> Result<JournalRead> {
     let from = from.unwrap_or(head.base.start);
     require_kept(stack, head, from)?;
     let tail = Tail {
         next: from,
         chain: chain_before(stack, head, from).await?,
     };
-    let mut cursor = JournalCursor::new(stack, head, tail);
+    let mut cursor = JournalCursor::new(stack, head, tail, fetched);
     cursor.check_anchor()?;
     cursor.read_compactions(&head.compactions).await?;
     match head.watermark.filter(|_| head.closed) {
@@ -199,31 +219,19 @@ async fn chain_before(stack: &Stack, head: &Head, slot: Slot) -> Result<Digest> 
         .ok_or_else(|| Error::corrupt(stack.store.shown(&path), 0, "it contains no frame"))
 }
 
-/// Returns the compactions that follow each other from this slot on. Others were named by a damaged or forged head, or
-/// belong to another base.
-fn usable(from: Slot, named: &[Compaction]) -> Vec<Compaction> {
-    let mut usable: Vec<Compaction> = Vec::new();
-    for compaction in named {
-        let next = usable.last().map_or(from, |last| last.end);
-        if compaction.start != next || compaction.end <= next {
-            break;
-        }
-        usable.push(*compaction);
-    }
-    usable
-}
-
 /// A journal while it is read, with the frames read so far.
 pub(crate) struct JournalCursor<'a> {
     stack: &'a Stack,
     anchors: ChainAnchors<'a>,
+    fetched: &'a FetchedObjects,
     read_so_far: JournalRead,
 }
 
 impl<'a> JournalCursor<'a> {
-    fn new(stack: &'a Stack, head: &'a Head, from: Tail) -> Self {
+    fn new(stack: &'a Stack, head: &'a Head, from: Tail, fetched: &'a FetchedObjects) -> Self {
         Self {
             stack,
+            fetched,
             anchors: ChainAnchors::of(head),
             read_so_far: JournalRead {
                 frames: Vec::new(),
@@ -257,24 +265,28 @@ impl<'a> JournalCursor<'a> {
     /// one that the head names, the caller reads the remaining slots instead: a compaction is an optimisation, and the
     /// next lock holder replaces it.
     async fn read_compactions(&mut self, compactions: &[Compaction]) -> Result<()> {
-        let stack = self.stack;
+        let (stack, kept) = (self.stack, &self.fetched.compactions);
         // The head's tag doesn't cover the compactions: a forged one must not make a reader fetch an unlimited number of
         // bytes.
         let wanted = usable(self.read_so_far.tail.next, compactions);
         let objects = wanted.iter().map(|compaction| async move {
             let path = stack.paths.in_journal(&JournalName::of_compaction(compaction));
+            if let Some(bytes) = kept.get(&path) {
+                return Ok((compaction, path, Some(bytes)));
+            }
             match stack.store.read(&path, compaction.length.min(MAX_OBJECT)).await {
                 // It is longer than the head says.
                 Err(Error::Corrupt { .. }) => Ok((compaction, path, None)),
-                read => Ok::<_, Error>((compaction, path, read?)),
+                read => Ok::<_, Error>((compaction, path, read?.map(|found| found.bytes))),
             }
         });
         let mut objects = stream::iter(objects.collect::<Vec<_>>()).buffered(stack.store.concurrency());
         while let Some((compaction, path, found)) = objects.try_next().await? {
             // A replaced object must not be read, even if its frames form a valid chain.
-            let Some(found) = found.filter(|found| Digest::of(&found.bytes) == compaction.digest) else {
+            let Some(found) = found.filter(|bytes| Digest::of(bytes) == compaction.digest) else {
                 break;
             };
+            kept.keep(&path, &found);
             self.push_compaction(compaction, &path, &found)?;
             self.read_so_far.compactions.push(*compaction);
         }
@@ -327,11 +339,11 @@ impl<'a> JournalCursor<'a> {
         true
     }
 
-    fn push_compaction(&mut self, compaction: &Compaction, path: &str, found: &Value) -> Result<()> {
+    fn push_compaction(&mut self, compaction: &Compaction, path: &str, bytes: &Bytes) -> Result<()> {
         let object = self.stack.store.shown(path);
         let mut at = 0;
-        while at < found.bytes.len() {
-            at += self.push_frame(&object, &found.bytes, at)?;
+        while at < bytes.len() {
+            at += self.push_frame(&object, bytes, at)?;
         }
         if self.read_so_far.tail.next == compaction.end {
             return Ok(());

@@ -14,7 +14,7 @@
 //! new owner has read it. Fences are therefore never deleted.
 
 use crate::layout::{Lease, MAX_FRAME};
-use crate::prefetch::{SeenDocuments, SnapshotPrefetch};
+use crate::prefetch::{FetchedObjects, SeenDocuments};
 use crate::reader::{JournalRead, follow, read_with_snapshot};
 use crate::settle::{CreateOutcome, SwapOutcome};
 use crate::stack::{Stack, VersionedHead, newest};
@@ -60,7 +60,7 @@ pub async fn take_over(
     stack: &Stack,
     request: &Acquire,
     seen: &SeenDocuments,
-    fetched: &SnapshotPrefetch,
+    fetched: &FetchedObjects,
 ) -> Result<Takeover> {
     let known = seen.take(stack.lineage);
     let (seen, lease) = match known {
@@ -94,7 +94,7 @@ struct SeenHead {
 async fn claim_known(
     stack: &Stack,
     request: &Acquire,
-    fetched: &SnapshotPrefetch,
+    fetched: &FetchedObjects,
     head: VersionedHead,
     lease: Option<(Lease, Value)>,
 ) -> Result<(SeenHead, HeldLease)> {
@@ -116,7 +116,7 @@ async fn claim_known(
 async fn claim_lease(
     stack: &Stack,
     request: &Acquire,
-    fetched: &SnapshotPrefetch,
+    fetched: &FetchedObjects,
 ) -> Result<(SeenHead, HeldLease)> {
     for _ in 0..ATTEMPTS {
         let head = stack.head().await?;
@@ -191,7 +191,7 @@ async fn assess(
 /// Writes the lease, and reads the journal meanwhile. Returns `None` if another process changed the lease.
 async fn claim(
     stack: &Stack,
-    fetched: &SnapshotPrefetch,
+    fetched: &FetchedObjects,
     seen: VersionedHead,
     lease: Lease,
     current: Option<Value>,
@@ -259,7 +259,7 @@ pub(crate) async fn release(stack: &Stack, held: &HeldLease) -> Result<()> {
 async fn fence(
     stack: &Stack,
     request: &Acquire,
-    fetched: &SnapshotPrefetch,
+    fetched: &FetchedObjects,
     seen: SeenHead,
     epoch: Epoch,
 ) -> Result<(VersionedHead, JournalRead)> {

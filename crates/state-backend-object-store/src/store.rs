@@ -13,7 +13,7 @@ use futures_util::future::{Either, select};
 use object_store::ObjectStore;
 use state_backend_generic::Value;
 use state_backend_generic::protocol::{
-    CreateOutcome, MAX_DOCUMENT, Owner, SeenDocuments, SettledStore, SnapshotPrefetch, Stack, adopt_stack,
+    CreateOutcome, FetchedObjects, MAX_DOCUMENT, Owner, SeenDocuments, SettledStore, Stack, adopt_stack,
     names, read_frames, read_journal, stored_items, take_over, update_stack,
 };
 use state_core::backend::{
@@ -45,7 +45,7 @@ pub struct ObjectBackend {
     /// The store for writes, once it was probed.
     proven: Arc<OnceCell<Objects>>,
     watch: LeaseWatch,
-    prefetch: SnapshotPrefetch,
+    fetched: FetchedObjects,
     seen: SeenDocuments,
 }
 
@@ -72,7 +72,7 @@ impl ObjectBackend {
             found: Arc::default(),
             proven: Arc::default(),
             watch: LeaseWatch::default(),
-            prefetch: SnapshotPrefetch::default(),
+            fetched: FetchedObjects::default(),
             seen: SeenDocuments::default(),
         }
     }
@@ -324,7 +324,7 @@ impl Backend for ObjectBackend {
 
     async fn read(&self, lineage: Lineage, name: &ObjectName) -> Result<Bytes> {
         self.reading_stack(lineage, async |stack: Stack| {
-            match self.prefetch.take(&stack.paths.object(name)) {
+            match self.fetched.take(&stack.paths.object(name)) {
                 Some(bytes) => Ok(bytes),
                 None => stack.read_object(name).await,
             }
@@ -339,21 +339,21 @@ impl Backend for ObjectBackend {
 
     async fn read_journal(&self, lineage: Lineage, from: Option<Slot>) -> Result<JournalView> {
         self.reading_stack(lineage, async |stack: Stack| {
-            read_journal(&stack, None, from, &self.prefetch).await
+            read_journal(&stack, None, from, &self.fetched).await
         })
         .await
     }
 
     async fn read_journal_of(&self, head: &Head, from: Option<Slot>) -> Result<JournalView> {
         self.reading_stack(head.lineage, async |stack: Stack| {
-            read_journal(&stack, Some(head), from, &self.prefetch).await
+            read_journal(&stack, Some(head), from, &self.fetched).await
         })
         .await
     }
 
     async fn read_frames(&self, head: &Head, from: Tail, until: Slot) -> Result<Vec<Frame>> {
         self.reading_stack(head.lineage, async |stack: Stack| {
-            read_frames(&stack, head, from, until).await
+            read_frames(&stack, head, from, until, &self.fetched).await
         })
         .await
     }
@@ -369,12 +369,12 @@ impl Backend for ObjectBackend {
 
     async fn acquire(&self, lineage: Lineage, request: &Acquire) -> Result<Acquired> {
         let stack = self.writable_stack(lineage).await?;
-        let (seen, prefetch) = (self.seen.clone(), self.prefetch.clone());
+        let (seen, fetched) = (self.seen.clone(), self.fetched.clone());
         let (objects, request) = (self.writable().await?.clone(), request.clone());
         let (send, receive) = tokio::sync::oneshot::channel();
         let step = stack.clone();
         drop(tokio::spawn(async move {
-            if let Err(Ok(acquired)) = send.send(acquire(step, objects, &request, &seen, &prefetch).await) {
+            if let Err(Ok(acquired)) = send.send(acquire(step, objects, &request, &seen, &fetched).await) {
                 let acquired: Acquired = acquired;
                 // The caller dropped its future, so no one would release the lock.
                 drop(acquired.writer.release().await);
@@ -447,9 +447,9 @@ async fn acquire(
     objects: Objects,
     request: &Acquire,
     seen: &SeenDocuments,
-    prefetch: &SnapshotPrefetch,
+    fetched: &FetchedObjects,
 ) -> Result<Acquired> {
-    let mut taken = take_over(&stack, request, seen, prefetch).await?;
+    let mut taken = take_over(&stack, request, seen, fetched).await?;
     let head = taken.seen.head.clone();
     let (frames, tail) = (std::mem::take(&mut taken.frames), taken.tail);
     let compactions = std::mem::take(&mut taken.compactions);

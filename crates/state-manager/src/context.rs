@@ -6,7 +6,7 @@ use crate::environment::Environment;
 use crate::expectations::Expectations;
 use crate::known_stacks::KnownStacks;
 use crate::objects::history_page::PageLimits;
-use crate::objects::snapshots_in_use::SnapshotsInUse;
+use crate::objects::in_use::ObjectsInUse;
 use crate::standing::OpeningObserver;
 use state_core::crypter::CrypterProvider;
 use state_core::sealing::{KeyProvider, StackKey};
@@ -44,7 +44,7 @@ pub(crate) struct StoreContext {
     /// The keyrings of the stacks. Clones share them, so what one attempt to open a stack learned about its keys binds all
     /// later ones: an attacker may answer each attempt differently.
     keyrings: Arc<Mutex<BTreeMap<Lineage, Keyring>>>,
-    pub(crate) snapshots_in_use: SnapshotsInUse,
+    pub(crate) in_use: ObjectsInUse,
 }
 
 impl StoreContext {
@@ -63,7 +63,7 @@ impl StoreContext {
             page_limits: PageLimits::default(),
             lock_timeout: None,
             keyrings: Arc::default(),
-            snapshots_in_use: SnapshotsInUse::default(),
+            in_use: ObjectsInUse::default(),
         }
     }
 
@@ -79,7 +79,7 @@ impl StoreContext {
         Self {
             known_stacks: Some(memory),
             keyrings: Arc::default(),
-            snapshots_in_use: SnapshotsInUse::default(),
+            in_use: ObjectsInUse::default(),
             ..self.clone()
         }
     }
@@ -294,6 +294,18 @@ impl StackContext {
     pub(crate) fn notes_keys(&self) -> bool {
         let is_exempt = self.expectations.is_default() && !self.store.expectations.is_default();
         !is_exempt && !self.store.lists_unexpected
+    }
+
+    /// The same stack for a caller that must read every object from the store.
+    pub(crate) fn using_nothing(&self) -> Self {
+        let store = StoreContext {
+            in_use: ObjectsInUse::default(),
+            ..StoreContext::clone(&self.store)
+        };
+        Self {
+            store: Arc::new(store),
+            ..self.clone()
+        }
     }
 
     /// The same stack without expectations: these apply only to stacks that the caller named.

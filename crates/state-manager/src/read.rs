@@ -13,7 +13,6 @@
 //! | `retrying` | repeats reads after a concurrent collection |
 //! | `view` | the state at one moment, the current revision |
 //! | `history` | the list of the revisions, and their documents |
-//! | `latest_page` | the latest page of the history, read at the same time as other objects |
 //! | `listed_document` | the documents in that list, decoded on demand |
 //! | `revision_lookup`, `revision_state` | the document of one revision, and the state at it |
 //! | `revision_spec` | resolves revision specifications such as `@-` |
@@ -29,7 +28,6 @@ pub(crate) mod descent;
 mod forks;
 pub(crate) mod history;
 pub(crate) mod history_floor;
-mod latest_page;
 mod listed_document;
 pub(crate) mod logs;
 pub(crate) mod lookup;

@@ -140,10 +140,16 @@ async fn closed_journal_is_read_without_lists_and_single_slots() {
     }
 }
 
-/// The compaction stays when the base moves, so that reading an early revision doesn't read each slot. The head doesn't name
-/// it any more, so it may be damaged or missing.
-#[tokio::test(start_paused = true)]
-async fn frames_before_the_base_are_read_with_a_few_requests() {
+/// A stack whose base moved past a long journal, with the frames of that journal.
+struct Moved {
+    store: FaultyStore,
+    lineage: Lineage,
+    before: Vec<state_core::Frame>,
+    head: state_core::Head,
+}
+
+/// Writes 50 sessions of three frames, moves the base past them, and writes one more session.
+async fn moved_base() -> Moved {
     let store = faulty();
     let backend = backend(&store);
     let entropy = SeededEntropy::new(16);
@@ -152,7 +158,7 @@ async fn frames_before_the_base_are_read_with_a_few_requests() {
     for _ in 0..50 {
         session(&bench, lineage, 2, 700).await;
     }
-    let whole = backend.read_journal(lineage, None).await.unwrap().frames;
+    let before = backend.read_journal(lineage, None).await.unwrap().frames;
     let held = bench.acquire(lineage, "anna").await.unwrap();
     let tail = held.tail;
     let checkpoint = |head: &mut state_core::Head| {
@@ -163,29 +169,71 @@ async fn frames_before_the_base_are_read_with_a_few_requests() {
     held.writer.release().await.unwrap();
     session(&bench, lineage, 2, 700).await;
     let head = backend.read_head(lineage).await.unwrap();
-    assert!(
-        head.compactions
-            .iter()
-            .all(|compaction| compaction.start == tail.next)
-    );
+    let starts: Vec<_> = head.compactions.iter().map(|one| one.start).collect();
+    assert_eq!(starts, [Slot(0), tail.next]);
+    Moved {
+        store,
+        lineage,
+        before,
+        head,
+    }
+}
 
-    let read = async |from: usize, until: u64| {
-        let from = match from.checked_sub(1) {
-            Some(before) => Tail::after(&whole[before]),
-            None => Tail::genesis(lineage),
+impl Moved {
+    /// Reads frames before the base as a new client does that has read this head. Returns the numbers of lists and of reads.
+    async fn read(&self, head: &state_core::Head, from: usize, until: u64) -> (usize, usize) {
+        let reader = backend(&self.store);
+        reader.read_head(self.lineage).await.unwrap();
+        self.read_again(&reader, head, from, until).await
+    }
+
+    /// As [`Self::read`], as a client that may have read the frames before.
+    async fn read_again(
+        &self,
+        reader: &ObjectBackend,
+        head: &state_core::Head,
+        from: usize,
+        until: u64,
+    ) -> (usize, usize) {
+        let tail = match from.checked_sub(1) {
+            Some(before) => Tail::after(&self.before[before]),
+            None => Tail::genesis(self.lineage),
         };
-        let before = store.counts();
-        let frames = backend.read_frames(&head, from, Slot(until)).await.unwrap();
-        assert_eq!(frames, whole[from.next.get() as usize..until as usize]);
-        let after = store.counts();
+        let before = self.store.counts();
+        let frames = reader.read_frames(head, tail, Slot(until)).await.unwrap();
+        assert_eq!(frames, self.before[from..until as usize]);
+        let after = self.store.counts();
         (after.lists - before.lists, after.gets - before.gets)
-    };
-    assert_eq!(read(0, 100).await, (1, 1));
-    assert_eq!(read(0, 150).await, (1, 1));
-    // No compaction begins in the middle.
-    assert_eq!(read(90, 100).await, (1, 10));
+    }
+}
 
-    let kept: Vec<_> = files(&store).await.into_iter().filter(is_fold).collect();
+/// The compaction stays when the base moves, so that reading an early revision doesn't read each slot. The head names it.
+#[tokio::test(start_paused = true)]
+async fn frames_before_the_base_are_read_with_one_request() {
+    let moved = moved_base().await;
+    let reader = backend(&moved.store);
+    reader.read_head(moved.lineage).await.unwrap();
+    assert_eq!(moved.read_again(&reader, &moved.head, 0, 100).await, (0, 1));
+    assert_eq!(
+        moved.read_again(&reader, &moved.head, 0, 150).await,
+        (0, 0),
+        "a client reads a compaction once"
+    );
+    // No compaction begins in the middle.
+    assert_eq!(moved.read(&moved.head, 90, 100).await, (1, 10));
+}
+
+/// The head names only the last earlier compactions, and doesn't vouch for any of them: they may be damaged or missing.
+#[tokio::test(start_paused = true)]
+async fn compaction_before_the_base_is_found_and_may_be_damaged() {
+    let moved = moved_base().await;
+    let mut unnamed = moved.head.clone();
+    unnamed.compactions.clear();
+    assert_eq!(moved.read(&unnamed, 0, 100).await, (1, 1));
+    assert_eq!(moved.read(&unnamed, 0, 150).await, (1, 1));
+
+    let store = &moved.store;
+    let kept: Vec<_> = files(store).await.into_iter().filter(is_fold).collect();
     assert_eq!(kept.len(), 2, "that before the base, and that from the base on");
     for path in &kept {
         let mut bytes = store.get(path).await.unwrap().bytes().await.unwrap().to_vec();
@@ -193,19 +241,15 @@ async fn frames_before_the_base_are_read_with_a_few_requests() {
         bytes[middle] ^= 1;
         store.put(path, bytes.into()).await.unwrap();
     }
-    assert_eq!(
-        read(0, 100).await,
-        (1, 101),
-        "the slots replace a damaged compaction"
-    );
+    // The slots replace a damaged compaction.
+    assert_eq!(moved.read(&unnamed, 0, 100).await, (1, 101));
+    assert_eq!(moved.read(&moved.head, 0, 100).await, (1, 102));
     for path in &kept {
         store.delete(path).await.unwrap();
     }
-    assert_eq!(
-        read(0, 100).await,
-        (1, 100),
-        "the slots replace a missing compaction"
-    );
+    // The slots replace a missing compaction.
+    assert_eq!(moved.read(&unnamed, 0, 100).await, (1, 100));
+    assert_eq!(moved.read(&moved.head, 0, 100).await, (1, 101));
 }
 
 /// A kept compaction in which the history begins holds frames that were deleted, so it must not outlive them.
@@ -371,17 +415,30 @@ async fn checkpoint_starts_a_new_compaction_and_gc_deletes_old() {
         lineage,
         oracle,
     } = long(25).await;
+    let before = only(&anna.backend.read_head(lineage).await.unwrap());
     anna.checkpoint().await.unwrap();
-    assert_eq!(anna.backend.read_head(lineage).await.unwrap().compactions, []);
+    let moved = anna.backend.read_head(lineage).await.unwrap();
+    assert_eq!(only(&moved), before, "readers of early revisions need it");
+    assert!(before.start < moved.base.start);
     for _ in 0..25 {
         anna.append().await.unwrap();
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
     let head = anna.backend.read_head(lineage).await.unwrap();
-    let compaction = only(&head);
+    let [earlier, compaction] = head.compactions.as_slice() else {
+        panic!("{:?}", head.compactions);
+    };
+    assert_eq!(*earlier, before);
     assert_eq!(compaction.start, head.base.start);
     assert!(compaction.end > compaction.start);
     anna.collect().await.unwrap();
+    let collected = anna.backend.read_head(lineage).await.unwrap();
+    assert!(
+        collected
+            .compactions
+            .iter()
+            .all(|named| named.start >= collected.floor)
+    );
     let left = files(&store).await;
     let compactions = left.iter().filter(|path| is_fold(path)).count();
     assert!(compactions <= 2, "{left:?}");

@@ -17,8 +17,11 @@ use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-/// The largest number of compactions that a head names.
+/// The largest number of compactions that a head names from the base on.
 pub const MAX_COMPACTIONS: usize = 2;
+
+/// The largest number of compactions before the base that a head names.
+pub const MAX_EARLIER_COMPACTIONS: usize = 6;
 
 /// The current base of a stack's state, the lock epoch, and the policy under which values are stored.
 ///
@@ -69,8 +72,8 @@ pub struct Head {
     /// The last collection of history; `None` while the history is complete.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub collection: Option<Collection>,
-    /// Objects with many journal frames each, in a store that has one object per frame: in the order of the journal,
-    /// without a gap, from the base on.
+    /// Objects with many journal frames each, in a store that has one object per frame, in the order of the journal: first
+    /// the latest ones of earlier bases, for readers of early revisions, then those from the base on, without a gap.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub compactions: Vec<Compaction>,
     /// Whether the last lock holder closed the journal. It then ends at the watermark, and nothing is appended before
@@ -105,9 +108,10 @@ impl Enveloped for Head {
             }
             (Some(_), None) => Err("it names a data key, and doesn't describe its wrapping".to_owned()),
             // No tag covers the compactions. A longer list would cost each reader and writer many requests.
-            _ if self.compactions.len() > MAX_COMPACTIONS => {
-                Err(format!("it names more than {MAX_COMPACTIONS} compactions"))
-            }
+            _ if self.compactions.len() > MAX_COMPACTIONS + MAX_EARLIER_COMPACTIONS => Err(format!(
+                "it names more than {} compactions",
+                MAX_COMPACTIONS + MAX_EARLIER_COMPACTIONS
+            )),
             _ => self.epoch.require_valid(),
         }
     }
@@ -424,7 +428,7 @@ mod tests {
     use crate::testkit::key::TagKey;
 
     #[test]
-    fn head_with_more_than_two_compactions_is_refused() {
+    fn head_with_more_than_eight_compactions_is_refused() {
         let named = |count: u64| Head {
             compactions: (0..count)
                 .map(|at| Compaction {
@@ -440,10 +444,10 @@ mod tests {
                 Nonce::from_bytes([1; 16]),
             )
         };
-        assert!(Head::decode("head", &named(2).encode()).is_ok());
-        let refused = Head::decode("head", &named(3).encode()).unwrap_err();
+        assert!(Head::decode("head", &named(8).encode()).is_ok());
+        let refused = Head::decode("head", &named(9).encode()).unwrap_err();
         assert!(
-            refused.to_string().contains("more than 2 compactions"),
+            refused.to_string().contains("more than 8 compactions"),
             "{refused}"
         );
     }

@@ -32,8 +32,8 @@ mod value;
 
 pub(crate) use frames::{checkpoints, document, rebases};
 pub(crate) use history::{
-    HistoryPages, check_earlier_frames, documents_in_journal, encoded_page, frames_to, latest_pages, page,
-    pages,
+    HistoryPages, PagedDocument, ReadPage, check_earlier_frames, documents_in_journal, encoded_page,
+    frames_to, latest_pages, page, pages,
 };
 pub(crate) use name::{ResolvedName, UncheckedName, leading_to, named, named_by_known};
 pub(crate) use named_objects::{ReadSnapshots, detached, log, snapshots};

@@ -5,6 +5,7 @@ use memchr::memchr_iter;
 use memchr::memmem::Finder;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
+use state_core::history::HistoryPageRef;
 use state_core::{Digest, Error, Result, RevisionId, Slot};
 use std::borrow::Cow;
 use std::sync::LazyLock;
@@ -18,6 +19,14 @@ pub(crate) struct EncodedDocument {
     pub(crate) slot: Slot,
     pub(crate) chain: Digest,
     made: Box<RawValue>,
+}
+
+/// A page of the history that was compared with its reference.
+#[derive(Debug)]
+pub(crate) struct EncodedPage {
+    pub(crate) reference: HistoryPageRef,
+    /// The documents of the page, oldest first.
+    pub(crate) documents: Vec<EncodedDocument>,
 }
 
 /// The time fields of a record.

@@ -2,7 +2,7 @@
 
 use crate::context::StackContext;
 use crate::objects::document::RevisionDocument;
-use crate::objects::encoded_document::EncodedDocument;
+use crate::objects::encoded_document::{EncodedDocument, EncodedPage};
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use state_core::history::HistoryPageRef;
@@ -112,11 +112,11 @@ fn split(documents: Vec<RevisionDocument>, limits: PageLimits) -> Vec<Vec<Revisi
     pages
 }
 
-/// Decodes a page and checks it against its reference in the head or the index. Returns the documents, oldest first.
+/// Decodes a page and checks it against its reference in the head or the index. The records stay encoded.
 ///
 /// # Errors
 /// `Corrupt` if the page doesn't match its reference.
-pub(crate) fn decode(object: &str, bytes: &[u8], reference: &HistoryPageRef) -> Result<Vec<EncodedDocument>> {
+pub(crate) fn decode(object: &str, bytes: &[u8], reference: &HistoryPageRef) -> Result<EncodedPage> {
     if bytes.len() as u64 != reference.length || Digest::of(bytes) != reference.digest {
         return Err(damaged(
             object,
@@ -142,7 +142,10 @@ pub(crate) fn decode(object: &str, bytes: &[u8], reference: &HistoryPageRef) -> 
             "its revisions are not the ones that the head names",
         ));
     }
-    Ok(page.revisions)
+    Ok(EncodedPage {
+        reference: *reference,
+        documents: page.revisions,
+    })
 }
 
 fn damaged(object: &str, reason: &str) -> Error {

@@ -4,7 +4,6 @@ use crate::context::StackContext;
 use crate::keys::authenticate::{self, Authenticated, HistoryPages};
 use crate::objects::document::{Revision, RevisionDocument};
 use crate::read::history_floor::{ATTEMPTS, HistoryFloor, whole_journal};
-use crate::read::latest_page::{self, LatestPage};
 use crate::read::listed_document::ListedDocument;
 use crate::read::stored;
 use crate::read::tip::Tip;
@@ -30,8 +29,6 @@ pub struct Revisions {
     before: Option<RevisionId>,
     /// Only revisions up to this serial are returned.
     up_to: Option<Serial>,
-    /// A page that was read with the tip.
-    latest: Option<Arc<LatestPage>>,
     /// How often the pages were listed again since a revision was returned: a store that shows one head after another must not
     /// occupy a reader for ever.
     relisted: usize,
@@ -86,7 +83,6 @@ impl Revisions {
             unread: Vec::new(),
             before: None,
             up_to: None,
-            latest: tip.latest_page.clone(),
             relisted: 0,
         };
         revisions.list_pages();
@@ -234,9 +230,9 @@ impl Revisions {
     async fn read_part(&mut self, part: Part) -> Result<()> {
         let read = match part {
             Part::Index(_) => self.read_index().await.map(|()| None),
-            Part::Page(page) => latest_page::read(&self.stack, &self.pages, &page, self.latest.as_deref())
+            Part::Page(page) => authenticate::encoded_page(&self.stack, &self.pages, &page)
                 .await
-                .map(Some),
+                .map(|page| Some(ListedDocument::of_page(&page))),
             Part::Journal(first) => from_journal(&self.stack, &self.head, &self.pages, first)
                 .await
                 .map(Some),

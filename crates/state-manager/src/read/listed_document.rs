@@ -1,8 +1,8 @@
 //! The documents in a list of revisions.
 
-use crate::keys::authenticate::Authenticated;
+use crate::keys::authenticate::{Authenticated, PagedDocument, ReadPage};
 use crate::objects::document::{RevisionDocument, RevisionRecord};
-use crate::objects::encoded_document::{EncodedDocument, JsonText};
+use crate::objects::encoded_document::JsonText;
 use crate::read::replay;
 use state_core::{Result, RevisionId};
 use std::borrow::Cow;
@@ -11,10 +11,15 @@ use std::borrow::Cow;
 #[derive(Clone, Debug)]
 pub(super) enum ListedDocument {
     Frame(Authenticated<RevisionDocument>),
-    Page(Authenticated<EncodedDocument>),
+    Page(PagedDocument),
 }
 
 impl ListedDocument {
+    /// The documents of a page, oldest first.
+    pub(super) fn of_page(page: &ReadPage) -> Vec<Self> {
+        page.documents().map(Self::Page).collect()
+    }
+
     pub(super) fn revision(&self) -> &RevisionId {
         match self {
             Self::Frame(document) => &document.revision,

@@ -16,7 +16,6 @@ use crate::context::{StackContext, StoreContext};
 use crate::keys::authenticate::{self, Authenticated, OpenedHead, UncheckedHead, UncheckedName};
 use crate::keys::trust;
 use crate::known_stacks::StackPin;
-use crate::read::latest_page::LatestPage;
 use crate::read::name_memory::{self, Believed};
 use crate::read::names::Pointer;
 use crate::read::stored::UncheckedJournal;
@@ -194,14 +193,14 @@ async fn view_at_once(store: &StoreContext, wanted: Wanted<'_>, restores: bool) 
     }
     // The replay may wait for the snapshots to which the frames reset the state, so the page is read at the same time.
     let page = async {
-        match restores {
-            true => LatestPage::of(&stack, &journal.head).await,
-            false => None,
-        }
+        let latest = journal.head.history.pages.last().filter(|_| restores)?;
+        let pages = authenticate::latest_pages(&journal.head);
+        // If it can't be read, the query that needs the page repeats the read, and reports the error.
+        authenticate::encoded_page(&stack, &pages, latest).await.ok()
     };
     let (accepted, page) = join(Box::pin(open::accept(&stack, &journal, pin.as_deref())), page).await;
-    let (mut tip, standing) = accepted?;
-    tip.latest_page = page.map(Arc::new);
+    let (tip, standing) = accepted?;
+    page.map(|page| tip.keep_page(page));
     Ok(AtOnce::Found(View::new(stack, Arc::new(tip), standing, read_at)))
 }
 

@@ -5,7 +5,6 @@ use crate::keys::authenticate::{self, Authenticated};
 use crate::objects::document::RevisionDocument;
 use crate::objects::encoded_document::JsonText;
 use crate::read::history::{decode, from_journal};
-use crate::read::latest_page;
 use crate::read::listed_document::ListedDocument;
 use crate::read::tip::Tip;
 use state_core::history::page_of;
@@ -78,8 +77,8 @@ pub(super) async fn find(stack: &StackContext, tip: &Tip, revision: &RevisionId)
     let (first, read) = match (failed, page_of(pages.as_slice(), revision)) {
         (Some((first, error)), _) => (first, Err(error)),
         (None, Some(page)) => {
-            let latest = tip.latest_page.as_deref();
-            (page.first, latest_page::read(stack, &pages, page, latest).await)
+            let read = authenticate::encoded_page(stack, &pages, page).await;
+            (page.first, read)
         }
         (None, None) => return Err(Error::not_found(object())),
     };
@@ -88,7 +87,12 @@ pub(super) async fn find(stack: &StackContext, tip: &Tip, revision: &RevisionId)
             let documents = from_journal(stack, &tip.head, &pages, first).await;
             documents.map_err(|_| damaged)?
         }
-        read => read?,
+        read => {
+            let page = read?;
+            let documents = ListedDocument::of_page(&page);
+            tip.keep_page(page);
+            documents
+        }
     };
     let listed = documents.iter().find(|listed| listed.revision() == revision);
     let listed = listed.ok_or_else(|| Error::not_found(object()))?;

@@ -6,7 +6,7 @@ use crate::objects::document::{RevisionDocument, RevisionRecord};
 use crate::read::replay::{self, ReplayResult};
 use crate::read::revision_lookup::{RevisionLookup, find};
 use crate::read::stored;
-use crate::read::tip::{EarlierRevision, Tip};
+use crate::read::tip::Tip;
 use state_core::{Base, Error, Frame, Result, RevisionId, Snapshot, State};
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ pub(crate) async fn snapshot(stack: &StackContext, tip: &Tip, revision: &Revisio
                 &tip.replayed.state
             } else {
                 earlier = state_at(stack, tip, &lookup, &base).await?;
-                &earlier.replayed.state
+                &earlier
             };
             let mut snapshot = state.snapshot(stack.name().to_string(), replay::moment(mark).clone());
             snapshot.serial = Some(mark.serial);
@@ -63,16 +63,18 @@ pub(crate) async fn at_marks<T>(
 }
 
 /// The state at a revision: that of the checkpoint after it, or replayed from a base before it up to its frame. The tip
-/// keeps it.
+/// keeps it in use.
 async fn state_at(
     stack: &StackContext,
     tip: &Tip,
     lookup: &RevisionLookup,
     base: &Authenticated<Base>,
-) -> Result<Arc<EarlierRevision>> {
+) -> Result<Arc<State>> {
     let document = &lookup.document;
-    if let Some(earlier) = tip.earlier(&document.revision) {
-        return Ok(earlier);
+    let (in_use, frame) = (&stack.store().in_use.states, (document.slot, document.chain));
+    let known = in_use.get(stack.lineage(), frame);
+    if let Some(known) = known.filter(|known| is_at(known, document)) {
+        return Ok(known);
     }
     let known = ReadSnapshots::in_use(stack);
     let mut replayed = None;
@@ -98,10 +100,10 @@ async fn state_at(
     if !is_at(&replayed.state, document) {
         return Err(not_reached(stack, &document.revision));
     }
-    let revision = document.revision.clone();
-    let earlier = Arc::new(EarlierRevision { revision, replayed });
-    tip.keep_earlier(&earlier);
-    Ok(earlier)
+    let state = Arc::clone(&replayed.state);
+    in_use.add(stack.lineage(), frame, &state);
+    tip.keep_earlier(replayed);
+    Ok(state)
 }
 
 /// Replays the frames from a base on up to the frame that made a revision.

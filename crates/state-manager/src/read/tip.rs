@@ -1,13 +1,12 @@
 //! The tip of a stack: head, key and replayed journal at one moment, authenticated as far as this client can.
 
 use crate::context::StackContext;
-use crate::keys::authenticate::{Authenticated, OpenedJournal, ReadSnapshots};
+use crate::keys::authenticate::{Authenticated, OpenedJournal, ReadPage, ReadSnapshots};
 use crate::objects::document::RevisionDocument;
 use crate::read::history_floor::HistoryFloor;
-use crate::read::latest_page::LatestPage;
 use crate::read::replay::{self, ReplayResult};
 use state_core::{Base, Frame, Head, Result, RevisionId};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 
 /// Head and state of a stack at one moment.
 #[derive(Debug)]
@@ -16,39 +15,25 @@ pub(crate) struct Tip {
     pub(crate) replayed: ReplayResult,
     /// The journal from the base on. Queries replay earlier revisions from it without another read.
     journal: Authenticated<Vec<Frame>>,
-    /// The latest page of the history, if it was read with the journal.
-    pub(super) latest_page: Option<Arc<LatestPage>>,
-    /// The earlier revision that was replayed last: a caller often asks several questions about one revision.
-    earlier: Mutex<Option<Arc<EarlierRevision>>>,
+    /// The page of the history that was read last. A caller often asks several questions about one revision, and may take
+    /// the lock then; what is kept here isn't read again for that.
+    page: Mutex<Option<ReadPage>>,
+    /// The state at an earlier revision that was replayed last.
+    earlier: Mutex<Option<ReplayResult>>,
     /// The beginning of history when the journal was read.
     pub(crate) floor: HistoryFloor,
-}
-
-/// The replayed state at a revision before the tip.
-#[derive(Debug)]
-pub(super) struct EarlierRevision {
-    pub(super) revision: RevisionId,
-    pub(super) replayed: ReplayResult,
 }
 
 impl Tip {
     /// Replays a journal that was read from its head's base on, or from before it. Snapshots that this client still uses
     /// aren't read again.
     pub(crate) async fn of(stack: &StackContext, journal: &OpenedJournal) -> Result<Self> {
-        Self::knowing(stack, journal, &ReadSnapshots::in_use(stack)).await
-    }
-
-    /// As [`Tip::of`], but reads all snapshots from the store: a check of the store must not use what was read before.
-    pub(crate) async fn read_anew(stack: &StackContext, journal: &OpenedJournal) -> Result<Self> {
-        Self::knowing(stack, journal, &ReadSnapshots::default()).await
-    }
-
-    async fn knowing(stack: &StackContext, journal: &OpenedJournal, known: &ReadSnapshots) -> Result<Self> {
-        let replayed = replay::from_base(stack, journal.head.base(), journal.live(), known).await?;
+        let known = ReadSnapshots::in_use(stack);
+        let replayed = replay::from_base(stack, journal.head.base(), journal.live(), &known).await?;
         Ok(Self {
             replayed,
             journal: journal.live().to_vec(),
-            latest_page: None,
+            page: Mutex::default(),
             earlier: Mutex::default(),
             floor: HistoryFloor::of(&journal.head),
             head: journal.head.clone(),
@@ -71,16 +56,14 @@ impl Tip {
         &self.replayed.loaded
     }
 
-    /// The state at an earlier revision, if it was the last one that was replayed.
-    pub(super) fn earlier(&self, revision: &RevisionId) -> Option<Arc<EarlierRevision>> {
-        let earlier = self.earlier.lock().unwrap_or_else(PoisonError::into_inner);
-        earlier.clone().filter(|earlier| earlier.revision == *revision)
+    /// Keeps the state at an earlier revision in use, until that of another one is kept.
+    pub(super) fn keep_earlier(&self, earlier: ReplayResult) {
+        *self.earlier.lock().unwrap_or_else(PoisonError::into_inner) = Some(earlier);
     }
 
-    /// Keeps the state at an earlier revision for the next question.
-    pub(super) fn keep_earlier(&self, earlier: &Arc<EarlierRevision>) {
-        let mut kept = self.earlier.lock().unwrap_or_else(PoisonError::into_inner);
-        *kept = Some(Arc::clone(earlier));
+    /// Keeps a page of the history in use, until another one is kept.
+    pub(super) fn keep_page(&self, page: ReadPage) {
+        *self.page.lock().unwrap_or_else(PoisonError::into_inner) = Some(page);
     }
 
     /// The same tip with a head that the owner of the lock wrote since. The journal is still the same.

@@ -62,6 +62,8 @@ pub struct VerifyReport {
 pub(crate) async fn verify(stack: &StackContext, deep: bool) -> Result<VerifyReport> {
     let mut attempt = 1;
     loop {
+        // A check of the store must not use what was read before.
+        let stack = &stack.using_nothing();
         let mut read_to = None;
         let verified = verify_once(stack, deep, &mut read_to).await;
         let (Err(_), Some(end), true) = (&verified, read_to, attempt < ATTEMPTS) else {
@@ -86,7 +88,7 @@ async fn verify_once(
     let extent = if deep { Extent::Whole } else { Extent::Live };
     let journal = open::journal(stack, extent).await?.journal;
     *read_to = Some((journal.tail, journal.head.collection.clone()));
-    let tip = Tip::read_anew(stack, &journal).await?;
+    let tip = Tip::of(stack, &journal).await?;
     let revisions = history::documents(stack, &tip).await?;
     let mut read: BTreeSet<Digest> = tip.loaded().keys().copied().collect();
     let mut unreferenced = Vec::new();

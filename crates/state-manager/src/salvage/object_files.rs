@@ -54,7 +54,8 @@ pub(super) fn add_paged_revisions(files: &mut StackFiles) {
         let Some(bytes) = files.objects.in_memory(&page.object()) else {
             continue;
         };
-        let encoded = history_page::decode("page", bytes, &page).unwrap_or_default();
+        let encoded =
+            history_page::decode("page", bytes, &page).map_or_else(|_| Vec::new(), |page| page.documents);
         for document in encoded.iter().filter_map(|document| document.decode().ok()) {
             files.paged.push(Tail {
                 next: document.slot.next(),

@@ -6,7 +6,7 @@ use crate::context::StackContext;
 use crate::keys::proof::Proof;
 use crate::keys::wrapped;
 use crate::objects::document::RevisionDocument;
-use crate::objects::encoded_document::EncodedDocument;
+use crate::objects::encoded_document::{EncodedDocument, EncodedPage};
 use crate::objects::{history_index, history_page};
 use bytes::Bytes;
 use state_core::backend::ObjectName;
@@ -16,6 +16,7 @@ use state_core::sealing::StackKey;
 use state_core::{Error, Frame, Head, KeyId, Result, Serial, Slot};
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
+use std::ops::Deref;
 use std::sync::Arc;
 
 /// The pages of the history that an authenticated head covers, oldest first. The head lists the latest pages itself,
@@ -72,14 +73,11 @@ pub(crate) async fn page(
     pages: &HistoryPages,
     page: &HistoryPageRef,
 ) -> Result<Vec<Authenticated<RevisionDocument>>> {
-    let encoded = encoded_page(stack, pages, page).await?;
-    encoded
-        .iter()
-        .map(Authenticated::<EncodedDocument>::decode)
-        .collect()
+    let read = encoded_page(stack, pages, page).await?;
+    read.documents().map(|document| document.decode()).collect()
 }
 
-/// Reads a page of the history.
+/// Reads a page of the history, unless this client still uses it.
 ///
 /// # Errors
 /// `Corrupt`, which names the page, if the head doesn't name the page, or if the page is missing or doesn't match its
@@ -88,24 +86,63 @@ pub(crate) async fn encoded_page(
     stack: &StackContext,
     pages: &HistoryPages,
     page: &HistoryPageRef,
-) -> Result<Vec<Authenticated<EncodedDocument>>> {
+) -> Result<ReadPage> {
     if !pages.pages.contains(page) {
         let object = format!("stack {}: {}", stack.lineage(), page.object());
         return Err(Error::corrupt(object, 0, "the head doesn't name it"));
     }
+    let (in_use, proof) = (&stack.store().in_use.pages, pages.proof);
+    let known = in_use.get(stack.lineage(), page.digest);
+    if let Some(known) = known.filter(|known| known.reference == *page) {
+        return Ok(ReadPage { page: known, proof });
+    }
     let (object, bytes) = read(stack, &page.object()).await?;
-    let documents = history_page::decode(&object, &bytes, page)?.into_iter();
-    let proof = pages.proof;
-    Ok(documents
-        .map(|document| Authenticated::new(document, proof))
-        .collect())
+    let page = Arc::new(history_page::decode(&object, &bytes, page)?);
+    in_use.add(stack.lineage(), page.reference.digest, &page);
+    Ok(ReadPage { page, proof })
 }
 
-impl Authenticated<EncodedDocument> {
-    /// The same document with its record decoded.
+/// A page of the history that an authenticated head covers. As long as one of its clones exists, the page isn't read again.
+#[derive(Clone, Debug)]
+pub(crate) struct ReadPage {
+    page: Arc<EncodedPage>,
+    proof: Proof,
+}
+
+impl ReadPage {
+    /// The documents of the page, oldest first.
+    pub(crate) fn documents(&self) -> impl Iterator<Item = PagedDocument> {
+        (0..self.page.documents.len()).map(|at| PagedDocument {
+            page: self.clone(),
+            at,
+        })
+    }
+}
+
+/// A document on a page of the history.
+#[derive(Clone, Debug)]
+pub(crate) struct PagedDocument {
+    page: ReadPage,
+    /// The place on the page, which is less than the number of its documents.
+    at: usize,
+}
+
+impl PagedDocument {
+    /// The document with its record decoded.
+    ///
+    /// # Errors
+    /// `Corrupt`, which names the revision, if the record can't be decoded.
     pub(crate) fn decode(&self) -> Result<Authenticated<RevisionDocument>> {
         let document = EncodedDocument::decode(self)?;
-        Ok(Authenticated::new(document, self.proof()))
+        Ok(Authenticated::new(document, self.page.proof))
+    }
+}
+
+impl Deref for PagedDocument {
+    type Target = EncodedDocument;
+
+    fn deref(&self) -> &EncodedDocument {
+        &self.page.page.documents[self.at]
     }
 }
 

@@ -25,7 +25,7 @@ pub(crate) struct ReadSnapshots(LoadedSnapshots);
 impl ReadSnapshots {
     /// The snapshots of a stack that this client read, and that one of its values still uses.
     pub(crate) fn in_use(stack: &StackContext) -> Self {
-        Self(stack.store().snapshots_in_use.of(stack.lineage()))
+        Self(stack.store().in_use.snapshots.of(stack.lineage()))
     }
 }
 
@@ -63,7 +63,13 @@ pub(crate) async fn snapshots(
     let reads = stream::iter(reads).buffered(CONCURRENT_READS);
     let read: Result<LoadedSnapshots> = reads.try_collect().await;
     let read = read?;
-    stack.store().snapshots_in_use.add(stack.lineage(), &read);
+    for (digest, snapshot) in &read {
+        stack
+            .store()
+            .in_use
+            .snapshots
+            .add(stack.lineage(), *digest, snapshot);
+    }
     Ok(ReadSnapshots(read))
 }
 
