@@ -9,7 +9,9 @@ use state_core::backend::{
 use state_core::mutation::EditChange;
 use state_core::{
     Backend, Error, Frame, Head, Json, Lineage, Nonce, Properties, Result, RevisionId, Slot, StackName,
+    Timestamp,
 };
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// How the store answers a request for frames before the base.
@@ -29,6 +31,23 @@ struct KeptFrames {
     answer: Answer,
     /// How often frames, and the whole journal from an early slot on, were read.
     reads: [AtomicUsize; 2],
+    /// The pages of the history that were read, in order.
+    pages: Mutex<Vec<ObjectName>>,
+}
+
+impl KeptFrames {
+    fn new(store: &MemoryBackend, answer: Answer) -> Arc<Self> {
+        Arc::new(Self {
+            store: store.clone(),
+            answer,
+            reads: Default::default(),
+            pages: Mutex::default(),
+        })
+    }
+
+    fn counts(&self) -> [usize; 2] {
+        self.reads.each_ref().map(|reads| reads.load(Ordering::Relaxed))
+    }
 }
 
 #[async_trait]
@@ -62,6 +81,9 @@ impl Backend for KeptFrames {
     }
 
     async fn read(&self, lineage: Lineage, name: &ObjectName) -> Result<Bytes> {
+        if name.kind() == ObjectKind::Update {
+            self.pages.lock().unwrap().push(name.clone());
+        }
         self.store.read(lineage, name).await
     }
 
@@ -108,8 +130,8 @@ async fn add(session: &Session, name: &str) -> RevisionId {
     session.state().current().cloned().unwrap()
 }
 
-#[tokio::test]
-async fn frames_that_do_not_end_at_the_revision_are_not_used() {
+/// A stack with twelve revisions, whose base moved past the first ones. Returns the store and the revisions.
+async fn moved_base() -> (MemoryBackend, Vec<RevisionId>) {
     let store = MemoryBackend::default();
     let stack = stacks(&store, 1)
         .new_stack(&"shop/production".parse().unwrap())
@@ -124,18 +146,50 @@ async fn frames_that_do_not_end_at_the_revision_are_not_used() {
     session.close().await.unwrap();
     let base = store.read_head(stack.lineage()).await.unwrap().base;
     assert!(base.start > Slot(3), "{base:?}");
+    (store, made)
+}
 
+#[tokio::test]
+async fn frames_that_do_not_end_at_the_revision_are_not_used() {
+    let (store, made) = moved_base().await;
     for (answer, journals) in [(Answer::Whole, 0), (Answer::Cut, 1), (Answer::Damaged, 1)] {
-        let kept = Arc::new(KeptFrames {
-            store: store.clone(),
-            answer,
-            reads: Default::default(),
-        });
+        let kept = KeptFrames::new(&store, answer);
         let stacks = Stacks::new(Arc::clone(&kept) as Arc<dyn Backend>, environment(2));
         let stack = stacks.get(&"shop/production".parse().unwrap()).await.unwrap();
         let found = stack.unwrap().get(&made[1]).await.unwrap();
         assert_eq!(found.entries.len(), 2, "{answer:?}");
-        let reads = kept.reads.each_ref().map(|reads| reads.load(Ordering::Relaxed));
-        assert_eq!(reads, [1, journals], "{answer:?}");
+        assert_eq!(kept.counts(), [1, journals], "{answer:?}");
     }
+}
+
+/// A command shows what a rollback changes, and rolls back under the lock then.
+#[tokio::test]
+async fn preview_and_rollback_read_an_early_revision_once() {
+    let (store, made) = moved_base().await;
+    let kept = KeptFrames::new(&store, Answer::Whole);
+    let stacks = Stacks::new(Arc::clone(&kept) as Arc<dyn Backend>, environment(2));
+    let stack = stacks.get(&"shop/production".parse().unwrap()).await.unwrap();
+    let stack = stack.unwrap();
+    let view = stack.tip().await.unwrap();
+    let preview = view.get(&made[1]).await.unwrap();
+    let session = stack.lock("rollback").await.unwrap();
+    let request = UpdateRequest::new(UpdateKind::Rollback);
+    session.rollback(request, &made[1]).await.unwrap();
+    assert_eq!(
+        session.state().snapshot("", Timestamp::new("")).entries,
+        preview.entries
+    );
+    session.close().await.unwrap();
+    assert_eq!(kept.counts(), [1, 0]);
+    let pages = kept.pages.lock().unwrap().clone();
+    assert_eq!(pages.len(), 1, "{pages:?}");
+
+    // What isn't in use any more is read again, and a verification uses nothing that was read before.
+    drop(view);
+    let again = stack.tip().await.unwrap();
+    again.get(&made[1]).await.unwrap();
+    assert_eq!(kept.counts(), [2, 0]);
+    let before = kept.pages.lock().unwrap().len();
+    stack.verify(true).await.unwrap();
+    assert!(kept.pages.lock().unwrap().len() > before);
 }
