@@ -25,7 +25,7 @@ pub(crate) struct InUse<K, V>(Arc<Mutex<Known<K, V>>>);
 type Known<K, V> = BTreeMap<(Lineage, K), Weak<V>>;
 
 impl<K: Ord + Copy, V> InUse<K, V> {
-    /// Adds an object.
+    /// Adds an object that this client read.
     pub(crate) fn add(&self, lineage: Lineage, key: K, object: &Arc<V>) {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         known.retain(|_, object| object.strong_count() > 0);

@@ -200,7 +200,9 @@ async fn view_at_once(store: &StoreContext, wanted: Wanted<'_>, restores: bool) 
     };
     let (accepted, page) = join(Box::pin(open::accept(&stack, &journal, pin.as_deref())), page).await;
     let (tip, standing) = accepted?;
-    page.map(|page| tip.keep_page(page));
+    if let Some(page) = page {
+        tip.keep_page(page);
+    }
     Ok(AtOnce::Found(View::new(stack, Arc::new(tip), standing, read_at)))
 }
 
