@@ -11,6 +11,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// The limit on the bytes of the compactions that are kept in memory.
 const MOST_BYTES: usize = 4 << 20;
 
+/// The limit on their number.
+const MOST: usize = 16;
+
 /// The compactions that a changed head names: those from its base on, and the last ones before it. `before` are those that the
 /// head named before the change. `stored`, if given, are the present ones from the base on.
 pub(crate) fn named(head: &Head, before: &[Compaction], stored: Option<Vec<Compaction>>) -> Vec<Compaction> {
@@ -57,12 +60,15 @@ impl KeptCompactions {
         found.map(|(_, bytes)| bytes.clone())
     }
 
-    /// Keeps the content of a compaction whose digest was checked.
+    /// Keeps the content of a compaction whose digest and frames were checked, unless it is large.
     pub(crate) fn keep(&self, path: &str, bytes: &Bytes) {
+        if bytes.len() > MOST_BYTES {
+            return;
+        }
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         kept.retain(|(known, _)| known != path);
         kept.push_back((path.to_owned(), bytes.clone()));
-        while kept.iter().map(|(_, bytes)| bytes.len()).sum::<usize>() > MOST_BYTES {
+        while kept.len() > MOST || kept.iter().map(|(_, bytes)| bytes.len()).sum::<usize>() > MOST_BYTES {
             kept.pop_front();
         }
     }
@@ -77,7 +83,7 @@ impl fmt::Debug for KeptCompactions {
 
 #[cfg(test)]
 mod tests {
-    use super::{KeptCompactions, MOST_BYTES, named, usable};
+    use super::{KeptCompactions, MOST, MOST_BYTES, named, usable};
     use bytes::Bytes;
     use state_core::head::{Compaction, MAX_EARLIER_COMPACTIONS};
     use state_core::{Digest, Head, Lineage, Nonce, Slot};
@@ -152,6 +158,11 @@ mod tests {
         assert_eq!(kept.get("a"), None);
         assert!(kept.get("b").is_some() && kept.get("c").is_some());
         kept.keep("d", &Bytes::from(vec![0; MOST_BYTES + 1]));
-        assert_eq!(kept.get("d"), None);
+        assert_eq!(kept.get("d"), None, "it would leave no place for others");
+        assert!(kept.get("c").is_some());
+        for number in 0..MOST {
+            kept.keep(&number.to_string(), &Bytes::from_static(b"-"));
+        }
+        assert_eq!((kept.get("c"), kept.get("0").is_some()), (None, true));
     }
 }

@@ -261,9 +261,9 @@ impl<'a> JournalCursor<'a> {
         Ok(self.read_so_far)
     }
 
-    /// Reads the frames of the compactions, if the first one starts at the next slot. If an object is missing or isn't the
-    /// one that the head names, the caller reads the remaining slots instead: a compaction is an optimisation, and the
-    /// next lock holder replaces it.
+    /// Reads the frames of the compactions, if one starts at the next slot. If an object is missing, isn't the one that the head
+    /// names, or doesn't hold the frames of its slots, the caller reads the remaining slots instead: a compaction is an
+    /// optimisation, and the next lock holder replaces it.
     async fn read_compactions(&mut self, compactions: &[Compaction]) -> Result<()> {
         let (stack, kept) = (self.stack, &self.fetched.compactions);
         // The head's tag doesn't cover the compactions: a forged one must not make a reader fetch an unlimited number of
@@ -286,8 +286,11 @@ impl<'a> JournalCursor<'a> {
             let Some(found) = found.filter(|bytes| Digest::of(bytes) == compaction.digest) else {
                 break;
             };
+            // The tag of the head doesn't cover its compactions, so a forged head may name an object without these frames.
+            if !self.push_compaction(&path, &found, compaction.end) {
+                break;
+            }
             kept.keep(&path, &found);
-            self.push_compaction(compaction, &path, &found)?;
             self.read_so_far.compactions.push(*compaction);
         }
         Ok(())
@@ -317,11 +320,17 @@ impl<'a> JournalCursor<'a> {
         let Some(bytes) = found.ok().flatten().map(|found| found.bytes) else {
             return false;
         };
-        let object = stack.store.shown(&listed.key);
+        Digest::of(&bytes).short() == short && self.push_compaction(&listed.key, &bytes, end)
+    }
+
+    /// Adds the frames of a compaction, which ends before the slot `end`, to those that were read. Returns false, and adds none, if
+    /// they aren't the next ones.
+    fn push_compaction(&mut self, path: &str, bytes: &Bytes, end: Slot) -> bool {
+        let object = self.stack.store.shown(path);
         let (mut tail, mut epoch, mut frames) = (self.read_so_far.tail, self.read_so_far.epoch, Vec::new());
         let mut at = 0;
         while at < bytes.len() {
-            let Ok(frame) = follow(&object, &bytes, at, tail, epoch) else {
+            let Ok(frame) = follow(&object, bytes, at, tail, epoch) else {
                 return false;
             };
             at += frame.bytes().len();
@@ -331,28 +340,12 @@ impl<'a> JournalCursor<'a> {
             }
             frames.push(frame);
         }
-        if tail.next != end || Digest::of(&bytes).short() != short {
+        if tail.next != end {
             return false;
         }
         self.read_so_far.frames.append(&mut frames);
         (self.read_so_far.tail, self.read_so_far.epoch) = (tail, epoch);
         true
-    }
-
-    fn push_compaction(&mut self, compaction: &Compaction, path: &str, bytes: &Bytes) -> Result<()> {
-        let object = self.stack.store.shown(path);
-        let mut at = 0;
-        while at < bytes.len() {
-            at += self.push_frame(&object, bytes, at)?;
-        }
-        if self.read_so_far.tail.next == compaction.end {
-            return Ok(());
-        }
-        Err(Error::corrupt(
-            object,
-            at as u64,
-            "its last slot does not match the head",
-        ))
     }
 
     /// Reads the listed slots concurrently, then one slot at a time: frames may have been appended after the list,

@@ -2,7 +2,7 @@
 //! once.
 
 use crate::objects::encoded_document::EncodedPage;
-use state_core::{Digest, Lineage, Slot, Snapshot, State};
+use state_core::{Base, Digest, Lineage, Slot, Snapshot, State};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -14,9 +14,30 @@ pub(crate) struct ObjectsInUse {
     pub(crate) snapshots: InUse<Digest, Snapshot>,
     /// Pages of the history that were compared with their digests.
     pub(crate) pages: InUse<Digest, EncodedPage>,
-    /// Replayed states at earlier revisions, by the slot and the chain digest of the frame that made the revision. The chain
-    /// digest covers the whole journal before it, and so the state.
-    pub(crate) states: InUse<(Slot, Digest), State>,
+    /// Replayed states at earlier revisions.
+    pub(crate) states: InUse<StateKey, State>,
+}
+
+/// What determines a replayed state: the snapshots of the base, and the frames from there up to one frame, which the chain
+/// digest of that frame covers. The digest alone wouldn't do: a store may name a forged snapshot for the base in one answer and
+/// the true one in the next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct StateKey {
+    base: (Slot, Digest),
+    snapshots: [Option<Digest>; 2],
+    frame: (Slot, Digest),
+}
+
+impl StateKey {
+    /// The state that replay leads to from `base`, after the frame in this slot, whose chain digest is `chain`.
+    pub(crate) fn new(base: &Base, slot: Slot, chain: Digest) -> Self {
+        let snapshots = [base.snapshot.as_ref(), base.content.as_deref()];
+        Self {
+            base: (base.start, base.chain),
+            snapshots: snapshots.map(|snapshot| snapshot.map(|snapshot| snapshot.digest)),
+            frame: (slot, chain),
+        }
+    }
 }
 
 /// Objects of one type, by their stacks and keys. A key determines the content of the object. Keeps no object in memory.

@@ -3,6 +3,7 @@
 use crate::context::StackContext;
 use crate::keys::authenticate::{self, Authenticated, ReadSnapshots};
 use crate::objects::document::{RevisionDocument, RevisionRecord};
+use crate::objects::in_use::StateKey;
 use crate::read::replay::{self, ReplayResult};
 use crate::read::revision_lookup::{RevisionLookup, find};
 use crate::read::stored;
@@ -71,39 +72,50 @@ async fn state_at(
     base: &Authenticated<Base>,
 ) -> Result<Arc<State>> {
     let document = &lookup.document;
-    let (in_use, frame) = (&stack.store().in_use.states, (document.slot, document.chain));
-    let known = in_use.get(stack.lineage(), frame);
-    if let Some(known) = known.filter(|known| is_at(known, document)) {
-        return Ok(known);
+    let in_use = &stack.store().in_use.states;
+    let key = |base: &Base| StateKey::new(base, document.slot, document.chain);
+    for base in lookup.checkpoint.iter().chain([base]) {
+        let known = in_use.get(stack.lineage(), key(base));
+        if let Some(known) = known.filter(|known| is_at(known, document)) {
+            return Ok(known);
+        }
     }
-    let known = ReadSnapshots::in_use(stack);
-    let mut replayed = None;
-    if let Some(checkpoint) = &lookup.checkpoint {
-        // An error isn't returned: the checkpoint may be damaged, or collected because only a deleted revision needed it.
-        // The frames still lead to the revision.
-        let stored = replay::at_base(stack, checkpoint.by_ref(), &known).await.ok();
-        replayed = stored.filter(|stored| is_at(&stored.state, document));
-    }
-    let replayed = match replayed {
-        Some(replayed) => replayed,
-        None => match from_base(stack, tip, base, document, &known).await {
-            // The snapshot of the base may be lost. The whole journal leads to the revision, too.
-            Err(lost @ Error::Corrupt { .. }) => {
-                let beginning = &tip.floor.beginning;
-                from_base(stack, tip, beginning, document, &known)
-                    .await
-                    .map_err(|_| lost)?
-            }
-            replayed => replayed?,
-        },
-    };
+    let (from, replayed) = replayed(stack, tip, lookup, base).await?;
     if !is_at(&replayed.state, document) {
         return Err(not_reached(stack, &document.revision));
     }
     let state = Arc::clone(&replayed.state);
-    in_use.add(stack.lineage(), frame, &state);
+    in_use.add(stack.lineage(), key(from), &state);
     tip.keep_earlier(replayed);
     Ok(state)
+}
+
+/// Reads the state at a revision. Also returns the base from which the replay began.
+async fn replayed<'b>(
+    stack: &StackContext,
+    tip: &'b Tip,
+    lookup: &'b RevisionLookup,
+    base: &'b Authenticated<Base>,
+) -> Result<(&'b Base, ReplayResult)> {
+    let document = &lookup.document;
+    let known = ReadSnapshots::in_use(stack);
+    if let Some(checkpoint) = &lookup.checkpoint {
+        // An error isn't returned: the checkpoint may be damaged, or collected because only a deleted revision needed it.
+        // The frames still lead to the revision.
+        let stored = replay::at_base(stack, checkpoint.by_ref(), &known).await.ok();
+        if let Some(stored) = stored.filter(|stored| is_at(&stored.state, document)) {
+            return Ok((checkpoint, stored));
+        }
+    }
+    match from_base(stack, tip, base, document, &known).await {
+        // The snapshot of the base may be lost. The whole journal leads to the revision, too.
+        Err(lost @ Error::Corrupt { .. }) => {
+            let beginning = &tip.floor.beginning;
+            let replayed = from_base(stack, tip, beginning, document, &known).await;
+            Ok((beginning, replayed.map_err(|_| lost)?))
+        }
+        replayed => Ok((base, replayed?)),
+    }
 }
 
 /// Replays the frames from a base on up to the frame that made a revision.

@@ -152,9 +152,11 @@ impl SlotObjects {
         all_proven
     }
 
-    /// Reports compactions that the head names and readers can't use.
+    /// Reports compactions that the head names and readers can't use. Earlier ones than the base's aren't reported: after a crash, a
+    /// head may name one that was never stored, and nothing would replace it any more.
     fn check_compactions(&self, folder: &str, head: &Head, damage: &mut Vec<Damage>) {
-        for compaction in &head.compactions {
+        let present = |compaction: &&Compaction| compaction.start >= head.base.start;
+        for compaction in head.compactions.iter().filter(present) {
             let name = compaction_name(compaction);
             let reason = match self.compactions.get(&name) {
                 Some(bytes) if Digest::of(bytes) == compaction.digest => continue,

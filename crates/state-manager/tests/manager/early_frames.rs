@@ -8,8 +8,8 @@ use state_core::backend::{
 };
 use state_core::mutation::EditChange;
 use state_core::{
-    Backend, Error, Frame, Head, Json, Lineage, Nonce, Properties, Result, RevisionId, Slot, StackName,
-    Timestamp,
+    Backend, Base, Digest, Error, Frame, Head, Json, Lineage, Nonce, Properties, Result, RevisionId,
+    SharedEntry, Slot, StackName, Timestamp,
 };
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -33,6 +33,8 @@ struct KeptFrames {
     reads: [AtomicUsize; 2],
     /// The pages of the history that were read, in order.
     pages: Mutex<Vec<ObjectName>>,
+    /// A forged base with its forged snapshot, while the store shows it to readers.
+    forged: Mutex<Option<(Base, Bytes)>>,
 }
 
 impl KeptFrames {
@@ -42,7 +44,12 @@ impl KeptFrames {
             answer,
             reads: Default::default(),
             pages: Mutex::default(),
+            forged: Mutex::default(),
         })
+    }
+
+    fn forged(&self) -> Option<(Base, Bytes)> {
+        self.forged.lock().unwrap().clone()
     }
 
     fn counts(&self) -> [usize; 2] {
@@ -77,12 +84,21 @@ impl Backend for KeptFrames {
     }
 
     async fn read_head(&self, lineage: Lineage) -> Result<Head> {
-        self.store.read_head(lineage).await
+        let mut head = self.store.read_head(lineage).await?;
+        if let Some((base, _)) = self.forged() {
+            head.base = base;
+        }
+        Ok(head)
     }
 
     async fn read(&self, lineage: Lineage, name: &ObjectName) -> Result<Bytes> {
         if name.kind() == ObjectKind::Update {
             self.pages.lock().unwrap().push(name.clone());
+        }
+        let forged = self.forged();
+        let is_forged = |(base, _): &(Base, Bytes)| base.snapshots().any(|forged| forged.object() == *name);
+        if let Some((_, bytes)) = forged.filter(is_forged) {
+            return Ok(bytes);
         }
         self.store.read(lineage, name).await
     }
@@ -93,7 +109,11 @@ impl Backend for KeptFrames {
 
     async fn read_journal(&self, lineage: Lineage, from: Option<Slot>) -> Result<JournalView> {
         self.reads[1].fetch_add(usize::from(from.is_some()), Ordering::Relaxed);
-        self.store.read_journal(lineage, from).await
+        let mut view = self.store.read_journal(lineage, from).await?;
+        if let Some((base, _)) = self.forged() {
+            view.head.base = base;
+        }
+        Ok(view)
     }
 
     async fn read_frames(&self, head: &Head, from: Tail, until: Slot) -> Result<Vec<Frame>> {
@@ -192,4 +212,49 @@ async fn preview_and_rollback_read_an_early_revision_once() {
     let before = kept.pages.lock().unwrap().len();
     stack.verify(true).await.unwrap();
     assert!(kept.pages.lock().unwrap().len() > before);
+}
+
+/// A store shows a forged checkpoint to the preview, and the true head to the lock.
+#[tokio::test]
+async fn rollback_restores_no_state_from_a_checkpoint_of_another_head() {
+    let (store, made) = moved_base().await;
+    let stack = stacks(&store, 1).get(&"shop/production".parse().unwrap()).await;
+    let stack = stack.unwrap().unwrap();
+    // The rollback moves the base, and the next revision follows.
+    let session = stack.lock("rollback").await.unwrap();
+    let request = UpdateRequest::new(UpdateKind::Rollback);
+    let restored = session.rollback(request, &made[1]).await.unwrap();
+    session.close().await.unwrap();
+    let session = stack.lock("deploy").await.unwrap();
+    add(&session, "later").await;
+    session.close().await.unwrap();
+
+    let mut base = store.read_head(stack.lineage()).await.unwrap().base;
+    let content = base.content.as_mut().unwrap();
+    let true_bytes = store.read(stack.lineage(), &content.object()).await.unwrap();
+    let text = String::from_utf8(zstd::stream::decode_all(&true_bytes[..]).unwrap()).unwrap();
+    let forged = text.replace("xxx", "yyy");
+    assert_ne!(forged, text);
+    content.digest = Digest::of(forged.as_bytes());
+    let forged = zstd::stream::encode_all(forged.as_bytes(), 1).unwrap();
+
+    let kept = KeptFrames::new(&store, Answer::Whole);
+    let stacks = Stacks::new(Arc::clone(&kept) as Arc<dyn Backend>, environment(2));
+    *kept.forged.lock().unwrap() = Some((base, forged.into()));
+    let stack = stacks.get(&"shop/production".parse().unwrap()).await.unwrap();
+    let stack = stack.unwrap();
+    let view = stack.tip().await.unwrap();
+    let preview = view.get(&restored).await.unwrap();
+    let text_of = |entry: &SharedEntry| entry.inputs.as_ref().unwrap().json().to_string();
+    assert!(preview.entries.iter().any(|entry| text_of(entry).contains("yyy")));
+    *kept.forged.lock().unwrap() = None;
+
+    let session = stack.lock("rollback").await.unwrap();
+    let request = UpdateRequest::new(UpdateKind::Rollback);
+    session.rollback(request, &restored).await.unwrap();
+    let now = session.state().snapshot("", Timestamp::new(""));
+    assert_eq!(now.entries.len(), preview.entries.len());
+    assert!(now.entries.iter().all(|entry| !text_of(entry).contains("yyy")));
+    session.close().await.unwrap();
+    drop(view);
 }

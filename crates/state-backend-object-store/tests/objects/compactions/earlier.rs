@@ -1,6 +1,8 @@
 //! Compactions before the base: they stay for readers of early revisions, until a collection deletes the revisions.
 
 use super::*;
+use state_backend_generic::protocol::JournalName;
+use state_core::Digest;
 
 /// A stack whose base moved past a long journal, with the frames of that journal.
 struct Moved {
@@ -106,7 +108,15 @@ async fn compaction_before_the_base_is_found_and_may_be_damaged() {
     // The slots replace a damaged compaction.
     assert_eq!(moved.read(&unnamed, 0, 100).await, (1, 101));
     assert_eq!(moved.read(&moved.head, 0, 100).await, (1, 102));
-    for path in &kept {
+    // A forged head names an object with other bytes.
+    let mut forged = moved.head.clone();
+    let bytes = b"no frames".to_vec();
+    forged.compactions[0].digest = Digest::of(&bytes);
+    let name = JournalName::of_compaction(&forged.compactions[0]).to_string();
+    let path = Path::from(kept[0].as_ref().replace(kept[0].filename().unwrap(), &name));
+    store.put(&path, bytes.into()).await.unwrap();
+    assert_eq!(moved.read(&forged, 0, 100).await.1, 102);
+    for path in kept.iter().chain([&path]) {
         store.delete(path).await.unwrap();
     }
     // The slots replace a missing compaction.
