@@ -29,6 +29,9 @@ const VERSION: &str = "v1";
 /// Searches for [`MEMBER`]. Most texts of a large state are only searched, so the search decides how long that takes.
 static SEARCH: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(MEMBER));
 
+/// Searches for the escapes of JSON that may stand for a letter of [`MEMBER`].
+static ESCAPES: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("\\u"));
+
 /// Number of hex digits of the key id in a sealed value.
 const KEY_DIGITS: usize = 16;
 
@@ -90,6 +93,10 @@ pub fn key_within(value: &Json) -> Option<String> {
 /// Byte ranges (begin and end) of the sealed values in the text of a value.
 pub(crate) fn ranges(value: &Json) -> BTreeMap<usize, usize> {
     let mut found = BTreeMap::new();
+    // Most values of a large state contain neither the name nor an escape with which it may be written.
+    if !occurs_in(value.as_str()) && ESCAPES.find(value.as_str().as_bytes()).is_none() {
+        return found;
+    }
     let mut open = vec![value.view()];
     while let Some(view) = open.pop() {
         if key_of(view).is_some() {
@@ -119,4 +126,26 @@ pub fn begin(out: &mut String, key: &str) {
     out.push(':');
     out.push_str(key.get(..KEY_DIGITS).unwrap_or(key));
     out.push(':');
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{TEXT_PREFIX, hidden, key_of_text};
+    use crate::Json;
+
+    #[test]
+    fn sealed_value_is_hidden_however_its_name_is_written() {
+        let content = r#""v1:00112233aabbccdd:c2VhbGVk""#;
+        for name in ["$sealed", r"\u0024sealed", r"$\u0073ealed"] {
+            let text = format!(r#"{{"a":[1,{{"{name}":{content}}}]}}"#);
+            let shown = hidden(&Json::parse(&text).unwrap(), "***");
+            assert_eq!(shown.as_str(), r#"{"a":[1,"***"]}"#, "{name}");
+        }
+        let plain = Json::parse(r#"{"a":"\u00e9"}"#).unwrap();
+        assert_eq!(hidden(&plain, "***"), plain);
+        assert_eq!(
+            key_of_text(&format!("{TEXT_PREFIX}{}", &content[1..content.len() - 1])),
+            Some("00112233aabbccdd")
+        );
+    }
 }
