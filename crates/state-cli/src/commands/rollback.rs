@@ -14,7 +14,6 @@ use state_core::sensitive::{KeptMarks, keep_marks};
 use state_core::{Address, DeposedKey, Entry, RevisionId, SharedEntry, Snapshot, State, UpdateKind};
 use state_manager::{RevisionSpec, Session, UpdateRequest, View};
 use std::collections::HashMap;
-use std::sync::Arc;
 
 /// How many resources a preview names.
 const NAMED: usize = 50;
@@ -70,8 +69,6 @@ pub(crate) async fn run(context: &Context, args: &Args) -> CommandResult {
     // Different data keys encrypt the same value to different bytes: compare decrypted values where possible.
     let now = opened(&view, view.snapshot()).await?;
     let stored = restorable(context, &view, &target).await?;
-    // The process ends with this command: to free two large states resource by resource would take 6 % of its time.
-    std::mem::forget((Arc::clone(&view.state), stored.entries.clone()));
     let mut then = opened(&view, stored.clone()).await?;
     let kept = keep_marks(&now, &mut then, KeptMarks::All);
     let changes = changes(&now, &then);
