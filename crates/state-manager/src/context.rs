@@ -297,7 +297,7 @@ impl StackContext {
     }
 
     /// The same stack for a caller that must read every object from the store.
-    pub(crate) fn using_nothing(&self) -> Self {
+    pub(crate) fn reading_anew(&self) -> Self {
         let store = StoreContext {
             in_use: ObjectsInUse::default(),
             ..StoreContext::clone(&self.store)

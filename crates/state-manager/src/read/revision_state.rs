@@ -74,7 +74,7 @@ async fn state_at(
     let document = &lookup.document;
     let in_use = &stack.store().in_use.states;
     let key = |base: &Base| StateKey::new(base, document.slot, document.chain);
-    for base in lookup.checkpoint.iter().chain([base]) {
+    for base in lookup.checkpoint.iter().chain([base, &tip.floor.beginning]) {
         let known = in_use.get(stack.lineage(), key(base));
         if let Some(known) = known.filter(|known| is_at(known, document)) {
             return Ok(known);

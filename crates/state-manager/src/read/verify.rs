@@ -63,7 +63,7 @@ pub(crate) async fn verify(stack: &StackContext, deep: bool) -> Result<VerifyRep
     let mut attempt = 1;
     loop {
         // A check of the store must not use what was read before.
-        let stack = &stack.using_nothing();
+        let stack = &stack.reading_anew();
         let mut read_to = None;
         let verified = verify_once(stack, deep, &mut read_to).await;
         let (Err(_), Some(end), true) = (&verified, read_to, attempt < ATTEMPTS) else {
