@@ -137,7 +137,7 @@ impl Backend for KeptFrames {
 }
 
 /// Makes a revision in which resource `name`, of 200 KB, exists, too.
-async fn add(session: &Session, name: &str) -> RevisionId {
+pub(crate) async fn add(session: &Session, name: &str) -> RevisionId {
     let mut added = entry(name, &[]);
     let inputs = format!(r#"{{"text":"{}"}}"#, "x".repeat(200_000));
     added.inputs = Properties::new(Json::parse(&inputs).unwrap());

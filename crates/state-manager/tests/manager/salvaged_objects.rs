@@ -1,6 +1,7 @@
 //! Damaged object stores: each object of a store with 6 revisions is removed and zeroed in turn. Surviving revisions are read
 //! byte for byte, and a salvage ends in a stack that works.
 
+mod earlier_compactions;
 mod interrupted;
 mod lost_revisions;
 mod raced;
