@@ -51,7 +51,11 @@ fn marks_of(bytes: &[u8; BLOCK]) -> u64 {
 /// Fast only if `is_marked` has no branch: then the compiler turns it into instructions on 16 bytes and more.
 #[inline]
 pub fn marks(bytes: &[u8; BLOCK], is_marked: impl Fn(u8) -> bool) -> u64 {
-    let marked = bytes.map(|byte| u8::from(is_marked(byte)));
+    // The compiler does so for this loop in every kind of build, but for `bytes.map(…)` only with link-time optimization.
+    let mut marked = [0; BLOCK];
+    for (marked, byte) in marked.iter_mut().zip(bytes) {
+        *marked = u8::from(is_marked(*byte));
+    }
     let (steps, _) = marked.as_chunks::<8>();
     steps.iter().rev().fold(0, |word, step| {
         // The multiplication gathers the lowest bit of each byte in the highest byte of the product.

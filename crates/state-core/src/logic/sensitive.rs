@@ -101,25 +101,29 @@ impl SecretStrings {
 
     /// Adds a string of at least [`MIN_SECRET_CHARS`] characters, and ignores a shorter one.
     pub fn add(&mut self, text: &str) {
-        if text.chars().count() >= MIN_SECRET_CHARS {
+        if text.chars().nth(MIN_SECRET_CHARS - 1).is_some() {
             self.parts = OnceLock::new();
             self.strings.insert(text.to_owned());
         }
     }
 
     fn collect_under(&mut self, marked: View<'_>) {
-        let mut open = vec![marked];
-        while let Some(view) = open.pop() {
-            if let Some(content) = secret_content(view) {
-                self.collect_under(content.view());
-            }
-            open.extend(view.elements().into_iter().flatten());
-            open.extend(view.members().into_iter().flatten().map(|(_, value)| value));
+        let mut open = Vec::new();
+        let mut next = Some(marked);
+        while let Some(view) = next {
             if let Some(text) = view.as_str() {
                 self.add(&text);
             } else if let Some(digits) = view.number() {
                 self.add(digits);
+            } else if let Some(elements) = view.elements() {
+                open.extend(elements);
+            } else if let Some(members) = view.members() {
+                if let Some(content) = secret_content(view) {
+                    self.collect_under(content.view());
+                }
+                open.extend(members.map(|(_, value)| value));
             }
+            next = open.pop();
         }
     }
 

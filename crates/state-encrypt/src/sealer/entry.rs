@@ -61,12 +61,25 @@ impl Sealer {
     /// # Errors
     /// As [`Self::seal_entry`].
     pub fn seal_shared(&self, entry: &SharedEntry) -> Result<SharedEntry> {
-        // As for opening. Extensions and unknown fields may be sealed without a mark.
-        let is_plain = !self.values.seals_all() && entry.extensions.is_empty() && entry.unknown.is_empty();
-        match is_plain && is_open(entry) {
+        // As for opening. Unknown fields are sealed without a mark.
+        let has_secrets =
+            self.values.seals_all() || !entry.unknown.is_empty() || self.has_opaque_parts(entry);
+        match !has_secrets && is_open(entry) {
             true => Ok(SharedEntry::clone(entry)),
             false => Self::shared(entry, |entry| self.seal_entry(entry)),
         }
+    }
+
+    /// Whether the extensions of an entry contain a part that is sealed without a mark.
+    fn has_opaque_parts(&self, entry: &Entry) -> bool {
+        let has_opaque_part = |(system, json): (&str, &Json)| match self.opaque.get(system) {
+            Some(opaque) => {
+                let mut pointers = opaque.in_entry.iter();
+                pointers.any(|pointer| json.view().pointer(pointer).is_some())
+            }
+            None => true,
+        };
+        entry.extensions.iter().any(has_opaque_part)
     }
 
     /// As [`Self::open_entry`]. An entry that doesn't change stays shared.

@@ -9,7 +9,8 @@ use crate::read::tip::Tip;
 use state_core::diff::common_ends;
 use state_core::moves::StackMove;
 use state_core::{
-    EntryKey, Error, ErrorKind, Result, RevisionId, SharedEntry, Snapshot, State, Timestamp, Uid,
+    Address, DeposedKey, Entry, EntryKey, Error, ErrorKind, Result, RevisionId, SharedEntry, Snapshot, State,
+    Timestamp, Uid,
 };
 use std::collections::{HashMap, HashSet};
 
@@ -127,22 +128,21 @@ async fn content_of(
 
 /// Removes and returns the entries that a move transferred. Returns all entries if the content before or after the move
 /// can't be read any more.
-fn take_moved(entries: &mut Entries, sides: Option<(&Snapshot, &Snapshot)>) -> Vec<EntryKey> {
+fn take_moved(entries: &mut Entries<'_>, sides: Option<(&Snapshot, &Snapshot)>) -> Vec<EntryKey> {
     let Some((before, after)) = sides else {
-        return std::mem::take(entries).into_values().collect();
+        return std::mem::take(entries).into_values().map(Entry::key).collect();
     };
     let (mut moved, arrived) = differing(&before.entries, &after.entries);
     moved.extend(arrived);
-    moved
-        .keys()
-        .filter_map(|identity| entries.remove(identity))
-        .collect()
+    let taken = entries.extract_if(|identity, _| moved.contains_key(identity));
+    taken.map(|(_, entry)| entry.key()).collect()
 }
 
-type Entries = HashMap<Identity, EntryKey>;
+/// Entries by their identity.
+type Entries<'s> = HashMap<Identity<'s>, &'s Entry>;
 
 /// The entries of each list whose identity isn't in the other list.
-fn differing(one: &[SharedEntry], other: &[SharedEntry]) -> (Entries, Entries) {
+fn differing<'s>(one: &'s [SharedEntry], other: &'s [SharedEntry]) -> (Entries<'s>, Entries<'s>) {
     let is_same = |one: &SharedEntry, other: &SharedEntry| identity(one) == identity(other);
     let (beginning, end) = common_ends(one, other, is_same);
     let one = &one[beginning..one.len() - end];
@@ -150,23 +150,26 @@ fn differing(one: &[SharedEntry], other: &[SharedEntry]) -> (Entries, Entries) {
     (only_in(one, other), only_in(other, one))
 }
 
-fn only_in(one: &[SharedEntry], other: &[SharedEntry]) -> Entries {
-    let known: HashSet<Identity> = other.iter().map(identity).collect();
+fn only_in<'s>(one: &'s [SharedEntry], other: &[SharedEntry]) -> Entries<'s> {
+    let known: HashSet<Identity<'_>> = other.iter().map(|entry| identity(entry)).collect();
     one.iter()
-        .map(|entry| (identity(entry), entry))
+        .map(|entry| (identity(entry), &**entry))
         .filter(|(identity, _)| !known.contains(identity))
-        .map(|(identity, entry)| (identity, entry.key()))
         .collect()
 }
 
-/// The uid of an entry, or its key if it has no uid.
-type Identity = (Option<Uid>, Option<EntryKey>);
+/// The identity of an entry that survives a change of its address.
+#[derive(PartialEq, Eq, Hash)]
+enum Identity<'s> {
+    Uid(Uid),
+    /// For an entry without a uid.
+    Key(&'s Address, Option<&'s DeposedKey>),
+}
 
-/// The identity of an entry that survives a change of its address: its uid, or its key if it has none.
-fn identity(entry: &SharedEntry) -> Identity {
+fn identity(entry: &Entry) -> Identity<'_> {
     match entry.uid {
-        Some(uid) => (Some(uid), None),
-        None => (None, Some(entry.key())),
+        Some(uid) => Identity::Uid(uid),
+        None => Identity::Key(&entry.address, entry.deposed.as_ref()),
     }
 }
 

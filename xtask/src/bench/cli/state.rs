@@ -1,7 +1,9 @@
 //! Writes states of Terraform with `terraform_data` resources, without running `terraform apply`.
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{BufWriter, Result, Write};
+use std::ops::Range;
 use std::path::Path;
 
 /// How many of the last resources nothing depends on.
@@ -62,27 +64,34 @@ fn resource(out: &mut impl Write, numbers: &mut Numbers, place: usize, size: usi
         id = id,
         object = object
     )?;
-    let depended = (size - FREE).min(place) as u64;
-    if depended > 1 {
-        let mut needed = [numbers.next() % depended, numbers.next() % depended];
-        needed.sort_unstable();
-        out.write_all(b",\n          \"dependencies\": [\n")?;
-        let needed: Vec<String> = needed
-            .iter()
-            .map(|&place| format!("            \"{}\"", address(place as usize)))
-            .collect();
-        let is_same = needed[0] == needed[1];
-        out.write_all(
-            if is_same {
-                needed[0].clone()
-            } else {
-                needed.join(",\n")
-            }
-            .as_bytes(),
-        )?;
-        out.write_all(b"\n          ]")?;
+    let ancestors: Vec<String> = ancestors(place, size)
+        .into_iter()
+        .map(|place| format!("            \"{}\"", address(place)))
+        .collect();
+    if !ancestors.is_empty() {
+        let list = ancestors.join(",\n");
+        write!(out, ",\n          \"dependencies\": [\n{list}\n          ]")?;
     }
     out.write_all(b"\n        }\n      ]\n    }")
+}
+
+/// The places of all resources that a resource depends on, directly or through others: Terraform lists them all. The first
+/// hundredth depend on none, the others of the first tenth on up to two of these, and every other resource on one of the
+/// latter.
+fn ancestors(place: usize, size: usize) -> BTreeSet<usize> {
+    let (roots, shared) = ((size - FREE) / 100, (size - FREE) / 10);
+    let mut choices = Numbers(place as u64);
+    let mut one_of = |places: Range<usize>| places.start + choices.next() as usize % places.len();
+    if place < roots || roots == 0 {
+        BTreeSet::new()
+    } else if place < shared {
+        BTreeSet::from([one_of(0..roots), one_of(0..roots)])
+    } else {
+        let needed = one_of(roots..shared);
+        let mut all = ancestors(needed, size);
+        all.insert(needed);
+        all
+    }
 }
 
 /// An object of a dynamic type: its value and its type. The keys are sorted, as Terraform writes them.
@@ -153,10 +162,10 @@ impl Numbers {
 mod tests {
     use super::{FREE, free, write};
     use serde_json::Value;
-    use std::collections::BTreeSet;
+    use std::collections::{BTreeMap, BTreeSet};
 
     #[test]
-    fn edited_resources_exist_and_nothing_depends_on_them() {
+    fn lists_are_complete_and_nothing_depends_on_edited_ones() {
         let file = std::env::temp_dir().join(format!("xtask-state-{}", std::process::id()));
         let size = FREE + 100;
         write(&file, size, 1).unwrap();
@@ -170,15 +179,27 @@ mod tests {
         let state: Value = serde_json::from_str(&text).unwrap();
         let resources = state["resources"].as_array().unwrap();
         assert_eq!(resources.len(), size);
-        let needed: BTreeSet<&str> = resources
+        let listed = |resource: &Value| -> BTreeSet<String> {
+            let list = resource["instances"][0]["dependencies"].as_array();
+            let names = list.into_iter().flatten().filter_map(Value::as_str);
+            names.map(str::to_owned).collect()
+        };
+        let lists: BTreeMap<String, BTreeSet<String>> = resources
             .iter()
-            .filter_map(|resource| resource["instances"][0]["dependencies"].as_array())
-            .flatten()
-            .filter_map(Value::as_str)
+            .map(|resource| {
+                let name = resource["name"].as_str().unwrap();
+                (format!("terraform_data.{name}"), listed(resource))
+            })
             .collect();
+        let needed: BTreeSet<&String> = lists.values().flatten().collect();
+        assert!(!needed.is_empty());
+        for (address, list) in &lists {
+            let further = list.iter().flat_map(|needed| &lists[needed]);
+            assert!(further.into_iter().all(|one| list.contains(one)), "{address}");
+        }
         let edited = (0..3).flat_map(|round| (0..3).map(move |which| free(size, round, which)));
         for address in edited {
-            assert!(!needed.contains(&*address), "{address}");
+            assert!(!needed.contains(&address), "{address}");
             let name = address.strip_prefix("terraform_data.").unwrap();
             assert!(
                 resources.iter().any(|resource| resource["name"] == name),

@@ -2,9 +2,8 @@
 
 use super::SecretStrings;
 use super::resolver::{Resolver, wrapped};
-use crate::json::{View, child_pointer};
+use crate::json::{Kind, View, child_pointer};
 use std::borrow::Cow;
-use std::collections::BTreeSet;
 
 /// The path from a value to a nested value: the names and indices to follow.
 #[derive(Clone, Copy, Debug, Default)]
@@ -103,7 +102,7 @@ pub(super) struct CoveredValue<'a> {
 /// Returns all secret values in an object: those at `paths`, and those that equal or contain a string of `also`. The
 /// keys of the root are field names and never secret.
 pub(super) fn covered<'a>(root: View<'a>, paths: &[Path<'_>], also: &SecretStrings) -> Vec<CoveredValue<'a>> {
-    find(root, &marked(root, paths), also, true)
+    find(root, marked(root, paths), also, true)
 }
 
 /// Like [`covered`], for a value whose top-level keys may be secret too, such as an output.
@@ -112,7 +111,7 @@ pub(super) fn covered_below<'a>(
     paths: &[Path<'_>],
     also: &SecretStrings,
 ) -> Vec<CoveredValue<'a>> {
-    find(root, &marked(root, paths), also, false)
+    find(root, marked(root, paths), also, false)
 }
 
 /// Like [`covered`], and also applies `foreign`, the paths marked on another version of the value.
@@ -126,11 +125,11 @@ pub(super) fn covered_with<'a>(
     let mut resolver = Resolver::of(root);
     let existing = foreign.iter().filter_map(|path| resolver.existing(*path));
     marked.extend(existing.map(|view| view.offset()));
-    find(root, &marked, also, true)
+    find(root, marked, also, true)
 }
 
 /// Returns the offsets of marked values. No two values of one text begin at the same offset.
-fn marked(root: View<'_>, paths: &[Path<'_>]) -> BTreeSet<usize> {
+fn marked(root: View<'_>, paths: &[Path<'_>]) -> Vec<usize> {
     let mut resolver = Resolver::of(root);
     paths
         .iter()
@@ -142,34 +141,49 @@ fn marked(root: View<'_>, paths: &[Path<'_>]) -> BTreeSet<usize> {
 /// keys of the root are field names, which are never secret.
 fn find<'a>(
     root: View<'a>,
-    marked: &BTreeSet<usize>,
+    mut marked: Vec<usize>,
     also: &SecretStrings,
     fields: bool,
 ) -> Vec<CoveredValue<'a>> {
     if marked.is_empty() && also.is_empty() {
         return Vec::new();
     }
+    marked.sort_unstable();
+    let is_marked = |view: View<'_>| marked.binary_search(&view.offset()).is_ok();
+    let contains_mark = |view: View<'_>| {
+        let range = view.range();
+        let first = marked.partition_point(|offset| *offset < range.start);
+        marked.get(first).is_some_and(|offset| *offset < range.end)
+    };
+    if is_marked(root) || is_secret(root, also, fields) {
+        let pointer = String::new();
+        return vec![CoveredValue { pointer, view: root }];
+    }
     let mut found = Vec::new();
     let mut open = vec![(String::new(), root)];
-    // Without secret strings to search for, only values that contain a mark need to be visited.
-    let matters = |view: &View<'a>| !also.is_empty() || marked.range(view.range()).next().is_some();
-    while let Some((pointer, view)) = open.pop() {
-        let keys_are_names = fields && pointer.is_empty();
-        if marked.contains(&view.offset()) || is_secret(view, also, keys_are_names) {
+    let mut visit = |open: &mut Vec<_>, view: View<'a>, pointer: &dyn Fn() -> String| {
+        if is_marked(view) || is_secret(view, also, false) {
+            let pointer = pointer();
             found.push(CoveredValue { pointer, view });
-            continue;
+        } else if matches!(view.kind(), Kind::Object | Kind::Array)
+            // Without secret strings to search for, only values that contain a mark need to be visited.
+            && (!also.is_empty() || contains_mark(view))
+        {
+            open.push((pointer(), view));
         }
-        let elements = view.elements().into_iter().flatten().enumerate();
-        let elements = elements.filter(|(_, element)| matters(element));
-        open.extend(elements.map(|(index, element)| (format!("{pointer}/{index}"), element)));
-        let members = view.members().into_iter().flatten();
+    };
+    while let Some((pointer, view)) = open.pop() {
+        for (index, element) in view.elements().into_iter().flatten().enumerate() {
+            visit(&mut open, element, &|| format!("{pointer}/{index}"));
+        }
         // The member `type` of a dynamic value is searched only if it is marked: the name of a type, such as `string`,
         // may equal a secret by chance.
         let is_dynamic = is_dynamic_value(view);
-        let is_marked = |view: &View<'a>| marked.range(view.range()).next().is_some();
-        let members = members
-            .filter(|(key, value)| matters(value) && (!is_dynamic || key != "type" || is_marked(value)));
-        open.extend(members.map(|(key, value)| (child_pointer(&pointer, &key), value)));
+        for (key, value) in view.members().into_iter().flatten() {
+            if !is_dynamic || key != "type" || contains_mark(value) {
+                visit(&mut open, value, &|| child_pointer(&pointer, &key));
+            }
+        }
     }
     found.sort_by_key(|one| one.view.offset());
     found

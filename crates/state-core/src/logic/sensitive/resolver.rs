@@ -1,32 +1,98 @@
 //! Resolution of many paths in one value, in time proportional to the sizes of the value and of the paths.
 
 use super::cover::Path;
-use crate::json::{Kind, View};
+use crate::json::{Elements, Kind, Members, View};
 use foldhash::fast::RandomState;
 use std::borrow::Cow;
 use std::collections::HashMap;
 
-/// The number of lookups in one object or list before its members are indexed.
+/// How often an object or list is read from its beginning before its members are indexed.
 const FEW: usize = 3;
 
-/// Follows paths from a value to nested values. A lookup reads an object or list from its beginning. A state may mark
-/// each of many elements of one list, so an object or list in which several paths are looked up is indexed.
+/// Follows paths from a value to nested values. Marks often follow the order of the members, so a lookup in an object or
+/// list goes on after the member that was found last. A state may also mark each of many elements in any order, so an
+/// object or list that was read several times is indexed.
 pub(super) struct Resolver<'a> {
-    root: View<'a>,
-    /// The visited objects and lists, by their offset in the text: no two begin at the same offset.
-    visited: HashMap<usize, Container<'a>, RandomState>,
+    root: Container<'a>,
+    /// The visited objects and lists below the root, by their offset in the text: no two begin at the same offset.
+    below: HashMap<usize, Container<'a>, RandomState>,
 }
 
-/// An object or list in which paths were looked up.
-#[derive(Default)]
+/// An object or list in which paths are looked up.
 struct Container<'a> {
-    lookups: usize,
+    view: View<'a>,
+    /// How often it was read from its beginning.
+    reads: usize,
+    rest: Option<Rest<'a>>,
     index: Option<Index<'a>>,
+}
+
+/// The elements or members after the one that was found last.
+enum Rest<'a> {
+    Elements { next: usize, rest: Elements<'a> },
+    Members(Members<'a>),
 }
 
 enum Index<'a> {
     Elements(Vec<View<'a>>),
     Members(HashMap<Cow<'a, str>, View<'a>, RandomState>),
+}
+
+impl<'a> Container<'a> {
+    const fn of(view: View<'a>) -> Self {
+        Self {
+            view,
+            reads: 0,
+            rest: None,
+            index: None,
+        }
+    }
+
+    fn get(&mut self, step: &str) -> Option<View<'a>> {
+        if let Some(index) = &self.index {
+            return index.get(step);
+        }
+        let after = self.rest.as_mut().and_then(|rest| rest.find(step));
+        if after.is_some() {
+            return after;
+        }
+        if self.reads == FEW {
+            return self.index.insert(Index::of(self.view)).get(step);
+        }
+        self.reads += 1;
+        self.rest.insert(Rest::of(self.view)?).find(step)
+    }
+
+    /// Returns the same value as [`wrapped`], from the index if there is one.
+    fn wrapped(&self) -> Option<View<'a>> {
+        match &self.index {
+            Some(index) => index.wrapped(),
+            None => wrapped(self.view),
+        }
+    }
+}
+
+impl<'a> Rest<'a> {
+    /// Returns all elements or members; `None` for a value that is no list and no object.
+    fn of(view: View<'a>) -> Option<Self> {
+        match view.elements() {
+            Some(rest) => Some(Self::Elements { next: 0, rest }),
+            None => view.members().map(Self::Members),
+        }
+    }
+
+    /// Reads up to the element or member with this index or name.
+    fn find(&mut self, step: &str) -> Option<View<'a>> {
+        match self {
+            Self::Elements { next, rest } => {
+                let index = index(step)?;
+                let found = rest.nth(index.checked_sub(*next)?);
+                *next = index.saturating_add(1);
+                found
+            }
+            Self::Members(rest) => rest.find(|(name, _)| name == step).map(|(_, value)| value),
+        }
+    }
 }
 
 impl<'a> Index<'a> {
@@ -58,8 +124,8 @@ impl<'a> Index<'a> {
 impl<'a> Resolver<'a> {
     pub(super) fn of(root: View<'a>) -> Self {
         Self {
-            root,
-            visited: HashMap::default(),
+            root: Container::of(root),
+            below: HashMap::default(),
         }
     }
 
@@ -90,7 +156,7 @@ impl<'a> Resolver<'a> {
     /// Returns the value at a path; the nearest existing ancestor is the error.
     fn follow(&mut self, path: Path<'_>) -> Result<View<'a>, View<'a>> {
         let mut steps = path.steps();
-        steps.try_fold(self.root, |here, step| self.child(here, &step).ok_or(here))
+        steps.try_fold(self.root.view, |here, step| self.child(here, &step).ok_or(here))
     }
 
     /// Follows one step. If there is no such member, looks for it inside Terraform's wrappers of dynamic values (see
@@ -101,30 +167,17 @@ impl<'a> Resolver<'a> {
             if !matches!(here.kind(), Kind::Object | Kind::Array) {
                 return None;
             }
-            let container = self.visited.entry(here.offset()).or_default();
-            container.lookups += 1;
-            if container.lookups > FEW && container.index.is_none() {
-                container.index = Some(Index::of(here));
-            }
-            let (found, inner) = match &container.index {
-                Some(index) => (index.get(step), index.wrapped()),
-                None => {
-                    let found = member(here, step);
-                    (found, if found.is_none() { wrapped(here) } else { None })
-                }
+            let container = if here.offset() == self.root.view.offset() {
+                &mut self.root
+            } else {
+                let new = || Container::of(here);
+                self.below.entry(here.offset()).or_insert_with(new)
             };
-            match found {
+            match container.get(step) {
                 Some(found) => return Some(found),
-                None => here = inner?,
+                None => here = container.wrapped()?,
             }
         }
-    }
-}
-
-fn member<'a>(view: View<'a>, step: &str) -> Option<View<'a>> {
-    match view.elements() {
-        Some(mut elements) => index(step).and_then(|index| elements.nth(index)),
-        None => view.get(step),
     }
 }
 
@@ -198,7 +251,12 @@ mod tests {
             let found = resolver.nearest(Path::new(&format!("/list/{n}")));
             assert_eq!(found.text(), element);
         }
-        let list = &resolver.visited[&state.view().get("list").unwrap().offset()];
-        assert!(list.index.is_some());
+        let list = state.view().get("list").unwrap().offset();
+        assert_eq!(resolver.below[&list].reads, 1, "marks in order read a list once");
+        for (n, element) in elements.iter().enumerate().rev() {
+            let found = resolver.nearest(Path::new(&format!("/list/{n}")));
+            assert_eq!(found.text(), element);
+        }
+        assert!(resolver.below[&list].index.is_some());
     }
 }
