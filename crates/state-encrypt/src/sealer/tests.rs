@@ -9,7 +9,7 @@ use crate::fixtures::{entry, json, key, lineage, outputs, sealer};
 use crate::sealer::Sealer;
 use state_core::head::SealingPolicy;
 use state_core::mutation::StackOutputs;
-use state_core::{Address, Entry, FactoryInfo, Properties, Snapshot, Timestamp, sealed};
+use state_core::{Address, Entry, FactoryInfo, Properties, SharedEntry, Snapshot, Timestamp, sealed};
 
 /// Replaces sealed values in a text by the word `sealed`.
 fn shape(value: &str) -> String {
@@ -155,6 +155,40 @@ fn opaque_parts_and_unknown_fields_are_sealed_whole() {
     assert_eq!(shapes(&sealed.extensions, "other"), "sealed");
     assert_eq!(shapes(&sealed.unknown, "x-field"), "sealed");
     assert!(sealer.open_entry(&sealed).unwrap() == entry);
+}
+
+#[test]
+fn shared_entry_is_sealed_as_any_other_one() {
+    let mut open = entry(1, r#"{"a":"hunter2!"}"#, &[]);
+    open.extensions.insert("terraform", json(r#"{"provider":"p"}"#));
+    let changes: [fn(&mut Entry); 7] = [
+        |_| (),
+        |entry| entry.sensitive_outputs = vec!["a".to_owned()],
+        |entry| drop(entry.extensions.insert("terraform", json(r#"{"private":"x"}"#))),
+        |entry| drop(entry.extensions.insert("other", json("{}"))),
+        |entry| drop(entry.unknown.insert("x-field".to_owned(), json("1"))),
+        |entry| entry.outputs = Properties::new(json(r#"{"a":{"$sealed":1}}"#)),
+        |entry| entry.init_errors = vec!["$sealed:x".to_owned()],
+    ];
+    for policy in [SealingPolicy::Sensitive, SealingPolicy::All] {
+        let sealer = sealer(policy).with_opaque("terraform", &["/private"], &[]);
+        for (number, change) in changes.iter().enumerate() {
+            let mut entry = open.clone();
+            change(&mut entry);
+            let entry = SharedEntry::new(entry);
+            let sealed = sealer.seal_shared(&entry).unwrap();
+            assert!(
+                *sealed == sealer.seal_entry(&entry).unwrap(),
+                "{policy:?}, {number}"
+            );
+            let is_plain = policy == SealingPolicy::Sensitive && number == 0;
+            assert_eq!(
+                SharedEntry::ptr_eq(&sealed, &entry),
+                is_plain,
+                "{policy:?}, {number}"
+            );
+        }
+    }
 }
 
 #[test]
