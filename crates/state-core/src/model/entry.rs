@@ -185,9 +185,12 @@ impl Entry {
     /// Whether recording `self` in place of `old` would change nothing: all fields are equal, except that `modified`
     /// may differ and `self` may have no uid.
     pub fn is_unchanged_from(&self, old: &Self) -> bool {
-        // Most changes are found without a copy of the entry.
+        // Nearly all comparisons end with one of these two, without a copy of the entry.
         if self.outputs != old.outputs {
             return false;
+        }
+        if self == old {
+            return true;
         }
         // Compares whole entries, so that a field that is added later is compared too.
         let as_old = Self {
