@@ -2,11 +2,14 @@
 
 use crate::{emit, open};
 use state_core::mutation::Resolution;
-use state_core::{Address, Entry, EntryKey, Op, PendingOperation, Result, State, UpdateKind, UpdateResult};
+use state_core::{
+    Address, Entry, EntryKey, Op, PendingOperation, Result, RevisionId, State, Timestamp, UpdateKind,
+    UpdateResult,
+};
 use state_manager::{Intent, Session, Stack, Update, UpdateRequest};
 use state_tests::dice::Dice;
 use state_tests::line::{Ending, Line, Plan};
-use state_tests::workload::{self, LARGE, TASKS, anchor, task_of};
+use state_tests::workload::{self, LARGE, STACK, TASKS, anchor, task_of};
 use std::sync::Arc;
 use tokio::task::JoinSet;
 
@@ -62,13 +65,23 @@ async fn session(stack: &Stack, dice: &mut Dice, style: Style) -> Result<()> {
         }
         all(tasks).await?;
         emit(&Line::Finished(update.finish(UpdateResult::Succeeded).await?));
+        if dice.one_in(3) {
+            emit(&Line::Finished(reset(&session).await?));
+        }
     }
     session.close().await?;
     emit(&Line::Closed);
     Ok(())
 }
 
-/// Runs a short fixed workload: one update with enough data for a checkpoint, and a clean close. `part` is a part of
+/// Replaces the state by a snapshot with the same content, which becomes the new base when the session closes.
+async fn reset(session: &Session) -> Result<RevisionId> {
+    let snapshot = session.state().snapshot(STACK, Timestamp::new(""));
+    let request = UpdateRequest::new(UpdateKind::Edit);
+    session.replace_entries(request, snapshot).await
+}
+
+/// Runs a short fixed workload: one update with enough data for a checkpoint, a reset, and a clean close. `part` is a part of
 /// each entry's tag (see [`workload`]), so that a second run with another `part` creates other entries.
 pub(crate) async fn script(dir: &str, part: &str) -> Result<()> {
     let stack = open(dir).await?;
@@ -101,6 +114,7 @@ pub(crate) async fn script(dir: &str, part: &str) -> Result<()> {
         .await?;
     drop(task);
     emit(&Line::Finished(update.finish(UpdateResult::Succeeded).await?));
+    emit(&Line::Finished(reset(&session).await?));
     session.close().await?;
     emit(&Line::Closed);
     Ok(())
