@@ -93,9 +93,21 @@ impl SecretStrings {
     /// Adds all strings and numbers under the marked paths of a value that have at least [`MIN_SECRET_CHARS`]
     /// characters.
     pub fn collect(&mut self, value: &Json, paths: &[String]) {
-        let mut resolver = Resolver::of(value.view());
-        for path in Path::all(paths) {
-            self.collect_under(resolver.nearest(path));
+        self.collect_at(value.view(), &Path::all(paths));
+    }
+
+    fn collect_at(&mut self, value: View<'_>, paths: &[Path<'_>]) {
+        let mut resolver = Resolver::of(value);
+        let mut marked: Vec<View<'_>> = paths.iter().map(|path| resolver.nearest(*path)).collect();
+        // Many marks may lead to one value, for example missing ones to their ancestor: each value is read only once.
+        marked.sort_unstable_by_key(View::offset);
+        let mut end = 0;
+        for view in marked {
+            let range = view.range();
+            if range.start >= end {
+                self.collect_under(view);
+                end = range.end;
+            }
         }
     }
 
@@ -148,10 +160,7 @@ impl SecretStrings {
         let mut secrets = Self::default();
         let marks = OutputMarks::of(outputs, sensitive);
         for (name, value) in outputs {
-            let mut resolver = Resolver::of(value.view());
-            for path in marks.inside(name) {
-                secrets.collect_under(resolver.nearest(path));
-            }
+            secrets.collect_at(value.view(), &marks.inside(name));
         }
         secrets
     }

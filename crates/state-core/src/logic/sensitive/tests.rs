@@ -275,3 +275,14 @@ proptest! {
         prop_assert_eq!(masked.as_str().matches("***").count(), covered.len());
     }
 }
+
+#[test]
+fn many_missing_marks_cost_no_quadratic_time() {
+    // Each of these marks selects the whole list, which must not be read for each of them.
+    let elements: Vec<String> = (0..20_000).map(|n| format!("\"element-{n}\"")).collect();
+    let value = Json::parse(&format!(r#"{{"list":[{}]}}"#, elements.join(","))).unwrap();
+    let paths: Vec<String> = (0..20_000).map(|n| format!("/list/{}", 20_000 + n)).collect();
+    let mut secrets = SecretStrings::default();
+    secrets.collect(&value, &paths);
+    assert!(secrets.contains("element-0") && secrets.contains("element-19999"));
+}
