@@ -2,7 +2,7 @@
 
 use crate::data_key::{DataKey, Purpose};
 use crate::error::{Error, Result};
-use crate::padding::{padded_length, push_padded, unpadded};
+use crate::padding::{self, padded_length, push_padded, unpadded};
 use crate::place::{LENGTH, Place, complete, rest_length};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD_NO_PAD;
@@ -17,6 +17,8 @@ pub(crate) const NONCE: usize = 24;
 /// Number of base64 digits of a nonce. They end at the end of a byte, so that the digits after them can be decoded alone.
 const NONCE_DIGITS: usize = NONCE / 3 * 4;
 const TAG: usize = 16;
+/// Number of bytes that sealing adds to a value at least, before the encoding in base64.
+pub(crate) const OVERHEAD: usize = NONCE + padding::LENGTH + TAG;
 
 /// The memory for a value grows in steps of this number of bytes, so that a slightly longer value needs no other memory.
 const STEP: usize = 256;
@@ -29,18 +31,23 @@ pub(crate) struct Cipher {
     aead: XChaCha20Poly1305,
     nonces: Zeroizing<[u8; 32]>,
     key_id: KeyId,
+    /// The key id in hexadecimal digits.
     digits: String,
+    /// The beginning of each token.
+    begin: String,
     lineage: Lineage,
 }
 
 impl Cipher {
     pub(crate) fn new(key: &DataKey, lineage: Lineage) -> Self {
         let key_id = key.id();
+        let digits = key_id.to_string();
         Self {
             aead: XChaCha20Poly1305::new((&*key.derive(Purpose::Values)).into()),
             nonces: key.derive(Purpose::Nonces),
             key_id,
-            digits: key_id.to_string(),
+            begin: sealed::begin(&digits),
+            digits,
             lineage,
         }
     }
@@ -53,9 +60,9 @@ impl Cipher {
         self.lineage
     }
 
-    /// Returns the key id in hexadecimal digits. A sealed value contains the first digits of the key id.
-    pub(crate) fn digits(&self) -> &str {
-        &self.digits
+    /// Returns the beginning of each token that is sealed under this key.
+    pub(crate) fn begin(&self) -> &str {
+        &self.begin
     }
 
     /// Returns this cipher for the values in one place.

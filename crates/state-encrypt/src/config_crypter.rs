@@ -64,8 +64,7 @@ impl Crypter for ConfigCrypter {
             .encrypt(XNonce::from_slice(&bytes), payload)
             .map_err(|_| Error::invalid(object(context), "it is too large to be sealed"))?;
         bytes.extend_from_slice(&sealed);
-        let mut token = String::new();
-        sealed::begin(&mut token, &self.key_id.to_string());
+        let mut token = sealed::begin(&self.key_id.to_string());
         STANDARD_NO_PAD.encode_string(&bytes, &mut token);
         Ok(token)
     }

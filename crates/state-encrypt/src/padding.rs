@@ -9,7 +9,7 @@
 const BLOCK: usize = 32;
 
 /// Bytes before the value that hold its length.
-const LENGTH: usize = 8;
+pub(crate) const LENGTH: usize = 8;
 
 /// Length of a value of `length` bytes after padding.
 pub(crate) const fn padded_length(length: usize) -> usize {

@@ -3,6 +3,9 @@
 use state_core::{Address, KeyId, Lineage, Uid};
 use std::fmt;
 
+/// Room for the associated data and a short value: growing means to wipe and free the memory before.
+const SHORT: usize = 256;
+
 /// First field of the associated data of every value.
 const FORMAT: &[u8] = b"state-value-v2";
 
@@ -71,7 +74,7 @@ impl<'a> Place<'a> {
             Owner::Stack => (b"stack", b""),
             Owner::OutputsDocument => (b"outputs-document", b""),
         };
-        let mut bytes = Vec::with_capacity(128);
+        let mut bytes = Vec::with_capacity(SHORT);
         bytes.extend_from_slice(&[0; LENGTH]);
         for field in [
             FORMAT,

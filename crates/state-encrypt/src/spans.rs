@@ -76,27 +76,29 @@ pub(crate) fn fields(json: &Json) -> Vec<SecretSpan> {
         .collect()
 }
 
-/// Merges spans of one text: sorts them, drops spans inside others, and widens spans that are deeper than [`MAX_STEPS`]
-/// to the container at that depth.
-pub(crate) fn united(json: &Json, spans: impl IntoIterator<Item = SecretSpan>) -> Vec<SecretSpan> {
-    let mut all: Vec<SecretSpan> = spans.into_iter().map(|span| raised(json, span)).collect();
-    all.sort_by_key(|span| (span.range.start, usize::MAX - span.range.end));
-    let mut united: Vec<SecretSpan> = Vec::with_capacity(all.len());
-    for span in all {
-        if !united.last().is_some_and(|outer| outer.contains(&span)) {
-            united.push(span);
-        }
+/// Merges spans of one text: widens spans that are deeper than [`MAX_STEPS`] to the container at that depth, sorts them,
+/// and drops spans inside others.
+pub(crate) fn united(json: &Json, mut spans: Vec<SecretSpan>) -> Vec<SecretSpan> {
+    for span in &mut spans {
+        raise(json, span);
     }
-    united
+    spans.sort_by_key(|span| (span.range.start, usize::MAX - span.range.end));
+    spans.dedup_by(|inner, outer| outer.contains(inner));
+    spans
 }
 
-fn raised(json: &Json, span: SecretSpan) -> SecretSpan {
+fn raise(json: &Json, span: &mut SecretSpan) {
+    // Nearly every pointer is too short for so many steps.
+    if span.pointer.len() <= MAX_STEPS {
+        return;
+    }
     let Some((end, _)) = span.pointer.match_indices('/').nth(MAX_STEPS) else {
-        return span;
+        return;
     };
-    let pointer = &span.pointer[..end];
-    let view = json.view().pointer(pointer);
-    view.map_or_else(|| span.clone(), |view| SecretSpan::of(pointer.to_owned(), view))
+    if let Some(view) = json.view().pointer(&span.pointer[..end]) {
+        span.pointer.truncate(end);
+        span.range = view.range();
+    }
 }
 
 /// Returns the token of a value `{"$sealed": token}`, joined if the token is split into an array of strings. Returns
@@ -126,44 +128,47 @@ pub(crate) fn token(view: View<'_>) -> Option<Cow<'_, str>> {
     is_cut_right.then(|| parts.concat().into())
 }
 
-/// Appends a sealed value with this ciphertext; `key` is the id of the key in hexadecimal digits.
-pub(crate) fn push_sealed(out: &mut String, key: &str, bytes: &[u8]) {
+/// Appends a sealed value with this ciphertext; `begin` is the beginning of its token.
+pub(crate) fn push_sealed(out: &mut Vec<u8>, begin: &str, bytes: &[u8]) {
     // Tokens are ASCII without quotes: JSON strings need no escapes for them.
-    out.push_str("{\"$sealed\":");
+    out.extend_from_slice(b"{\"$sealed\":");
     // Base64 adds a third, so the token of fewer than `MAX_STRING / 2` bytes fits into one string and needs no second
     // buffer.
     if bytes.len() < MAX_STRING / 2 {
-        out.push('"');
-        push_token(out, key, bytes);
-        out.push('"');
+        out.push(b'"');
+        push_token(out, begin, bytes);
+        out.push(b'"');
     } else {
-        let mut token = String::new();
-        push_token(&mut token, key, bytes);
+        let mut token = Vec::new();
+        push_token(&mut token, begin, bytes);
         push_parts(out, &token);
     }
-    out.push('}');
+    out.push(b'}');
 }
 
-/// Appends a token `v1:<first digits of the key id>:<base64>`. A sealed value contains the token as a string, a sealed
-/// text contains it after [`TEXT_PREFIX`](sealed::TEXT_PREFIX).
-pub(crate) fn push_token(out: &mut String, key: &str, bytes: &[u8]) {
-    sealed::begin(out, key);
-    STANDARD_NO_PAD.encode_string(bytes, out);
+/// Appends a token `v1:<first digits of the key id>:<base64>`, which is ASCII. A sealed value contains the token as a string,
+/// a sealed text contains it after [`TEXT_PREFIX`](sealed::TEXT_PREFIX).
+pub(crate) fn push_token(out: &mut Vec<u8>, begin: &str, bytes: &[u8]) {
+    out.extend_from_slice(begin.as_bytes());
+    let start = out.len();
+    // Without padding, each byte needs eight of the six bits that a digit holds.
+    out.resize(start + (bytes.len() * 8).div_ceil(6), b'=');
+    let encoded = STANDARD_NO_PAD.encode_slice(bytes, &mut out[start..]);
+    encoded.expect("there is room for exactly the digits");
 }
 
-fn push_parts(out: &mut String, token: &str) {
-    let is_one = token.len() <= MAX_STRING;
-    let mut rest = token;
-    let mut before = if is_one { "\"" } else { "[\"" };
-    while !rest.is_empty() {
-        let (part, more) = rest.split_at(rest.len().min(MAX_STRING));
-        out.push_str(before);
-        out.push_str(part);
-        out.push('"');
-        (rest, before) = (more, ",\"");
+fn push_parts(out: &mut Vec<u8>, token: &[u8]) {
+    let parts = token.chunks(MAX_STRING);
+    let is_one = parts.len() == 1;
+    let mut before: &[u8] = if is_one { b"\"" } else { b"[\"" };
+    for part in parts {
+        out.extend_from_slice(before);
+        out.extend_from_slice(part);
+        out.push(b'"');
+        before = b",\"";
     }
     if !is_one {
-        out.push(']');
+        out.push(b']');
     }
 }
 

@@ -116,13 +116,10 @@ pub fn keys_in(text: &str) -> BTreeSet<&str> {
     after.collect()
 }
 
-/// Appends the beginning of a sealed value's content, up to the base64. `key` is the key id in hex, of which 16 digits
-/// are written.
-pub fn begin(out: &mut String, key: &str) {
-    out.push_str(VERSION);
-    out.push(':');
-    out.push_str(key.get(..KEY_DIGITS).unwrap_or(key));
-    out.push(':');
+/// Returns the beginning of a sealed value's content, up to the base64. `key` is the key id in hex, of which 16 digits
+/// are part of it.
+pub fn begin(key: &str) -> String {
+    format!("{VERSION}:{}:", key.get(..KEY_DIGITS).unwrap_or(key))
 }
 
 #[cfg(test)]

@@ -36,6 +36,7 @@ mod added;
 mod attributes;
 mod copies;
 mod cover;
+mod entry_secrets;
 pub mod envelope;
 mod fragments;
 mod frequent_values;
@@ -58,7 +59,6 @@ use cover::{CoveredValue, Path, covered};
 use envelope::secret_content;
 use frequent_values::is_common;
 use parts::Parts;
-use resolver::Resolver;
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -68,6 +68,7 @@ pub use added::{ADDED_MARKS, AddedMarks, without_added};
 pub use attributes::matching_pointers;
 pub use copies::{Copies, Marks, find_copies};
 pub use cover::is_dynamic_value;
+pub use entry_secrets::EntrySecrets;
 pub use kept::{KeptMarks, keep_marks, kept_inputs};
 pub use limits::{MIN_PART_CHARS, MIN_SECRET_CHARS};
 pub use names::SecretNames;
@@ -97,15 +98,17 @@ impl SecretStrings {
     }
 
     fn collect_at(&mut self, value: View<'_>, paths: &[Path<'_>]) {
-        let mut resolver = Resolver::of(value);
-        let mut marked: Vec<View<'_>> = paths.iter().map(|path| resolver.nearest(*path)).collect();
+        self.collect_values(&cover::marked(value, paths));
+    }
+
+    /// Adds the strings and numbers in marked values of one text, which are in document order.
+    fn collect_values(&mut self, marked: &[View<'_>]) {
         // Many marks may lead to one value, for example missing ones to their ancestor: each value is read only once.
-        marked.sort_unstable_by_key(View::offset);
         let mut end = 0;
         for view in marked {
             let range = view.range();
             if range.start >= end {
-                self.collect_under(view);
+                self.collect_under(*view);
                 end = range.end;
             }
         }
@@ -114,7 +117,7 @@ impl SecretStrings {
     /// Adds a string of at least [`MIN_SECRET_CHARS`] characters, and ignores a shorter one.
     pub fn add(&mut self, text: &str) {
         if text.chars().nth(MIN_SECRET_CHARS - 1).is_some() {
-            self.parts = OnceLock::new();
+            self.parts.take();
             self.strings.insert(text.to_owned());
         }
     }

@@ -6,7 +6,7 @@ use crate::error::{Error, Result};
 use crate::place::{Owner, Place, Side};
 use crate::spans::{SecretSpan, fields, has_member, step};
 use state_core::json::JsonMap;
-use state_core::sensitive::{SecretStrings, covered_spans, spans_with_strings};
+use state_core::sensitive::{EntrySecrets, SecretStrings, covered_spans, spans_with_strings};
 use state_core::{Entry, Json, Properties, SharedEntry, Uid, sealed};
 use std::collections::BTreeMap;
 
@@ -152,7 +152,10 @@ impl Sealer {
         let OpenedValue { json, pinned } = match from {
             Origin::Caller => self.values.open(sealed, place, "", from)?,
             Origin::Store => {
-                let marked = |paths: &[String]| marked_fields(sealed, paths, &SecretStrings::default());
+                let marked = |paths: &[String]| {
+                    let covered = covered_spans(sealed, paths, &SecretStrings::default());
+                    without_names(sealed, covered)
+                };
                 let json = self.values.open_checked(sealed, paths, marked, place, "")?;
                 let pinned = Vec::new();
                 OpenedValue { json, pinned }
@@ -166,14 +169,17 @@ impl Sealer {
     }
 
     fn seal_parts(&self, open: OpenEntry, owner: Owner<'_>) -> Result<Entry> {
-        let secrets = SecretStrings::of_entry(&open.entry);
+        let EntrySecrets {
+            strings: secrets,
+            inputs,
+            outputs,
+        } = EntrySecrets::of(&open.entry);
         let has_marks = has_marks(&open.entry) || !open.inputs.is_empty() || !open.outputs.is_empty();
         let mut entry = open.entry;
-        let (paths, place) = (&entry.sensitive_inputs, Place::new(owner, Side::Inputs));
-        entry.inputs = self.seal_properties(entry.inputs.as_ref(), paths, open.inputs, &secrets, &place)?;
-        let (paths, place) = (&entry.sensitive_outputs, Place::new(owner, Side::Outputs));
-        entry.outputs =
-            self.seal_properties(entry.outputs.as_ref(), paths, open.outputs, &secrets, &place)?;
+        let place = Place::new(owner, Side::Inputs);
+        entry.inputs = self.seal_properties(entry.inputs.as_ref(), inputs, open.inputs, &place)?;
+        let place = Place::new(owner, Side::Outputs);
+        entry.outputs = self.seal_properties(entry.outputs.as_ref(), outputs, open.outputs, &place)?;
         let opaque = |of: &OpaquePaths| of.in_entry.clone();
         let place = Place::new(owner, Side::Extensions);
         entry.extensions =
@@ -200,21 +206,19 @@ impl Sealer {
     fn seal_properties(
         &self,
         properties: Option<&Properties>,
-        paths: &[String],
+        covered: Vec<SecretSpan>,
         pinned: Vec<SecretSpan>,
-        secrets: &SecretStrings,
         place: &Place<'_>,
     ) -> Result<Option<Properties>> {
         let Some(properties) = properties else {
             return Ok(None);
         };
         let json = properties.json();
-        let mut spans = pinned;
-        if self.values.seals_all() {
-            spans.extend(fields(json));
-        } else {
-            spans.extend(marked_fields(json, paths, secrets));
-        }
+        let mut spans = match self.values.seals_all() {
+            true => fields(json),
+            false => without_names(json, covered),
+        };
+        spans.extend(pinned);
         let sealed = self.values.seal(json, spans, place, "")?;
         Ok(Properties::new(sealed))
     }
@@ -250,11 +254,10 @@ impl Sealer {
     }
 }
 
-/// Returns the marked values in a JSON object, for example in the inputs or outputs. A mark on the whole object selects
-/// the value of each field, because field names are not secret. An object that has a member `$sealed` is selected as a
-/// whole: it is a sealed value, or user data that a reader would mistake for a sealed value.
-fn marked_fields(json: &Json, paths: &[String], secrets: &SecretStrings) -> Vec<SecretSpan> {
-    let covered = covered_spans(json, paths, secrets);
+/// Replaces the span of a whole JSON object, such as the inputs, by the spans of its fields, because field names are not
+/// secret. Other spans stay. So does the whole of an object that has a member `$sealed`: it is a sealed value, or user
+/// data that a reader would mistake for a sealed value.
+fn without_names(json: &Json, covered: Vec<SecretSpan>) -> Vec<SecretSpan> {
     match covered.as_slice() {
         [whole] if whole.pointer.is_empty() && json.view().get(sealed::MEMBER).is_none() => fields(json),
         _ => covered,

@@ -47,7 +47,7 @@ impl Sealer {
     pub(super) fn seal_unknown(&self, map: &JsonMap, place: &Place<'_>) -> Result<JsonMap> {
         let sealed = map.iter().map(|(field, json)| {
             let whole = SecretSpan::of(String::new(), json.view());
-            Ok((field, self.values.seal(json, [whole], place, &step(field))?))
+            Ok((field, self.values.seal(json, vec![whole], place, &step(field))?))
         });
         sealed.collect()
     }

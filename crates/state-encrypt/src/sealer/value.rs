@@ -1,6 +1,6 @@
 //! Seals and opens parts of one JSON value or text.
 
-use crate::cipher::Cipher;
+use crate::cipher::{Cipher, OVERHEAD};
 use crate::error::{Error, Result};
 use crate::place::Place;
 use crate::spans::{SecretSpan, check_canonical, push_sealed, push_token, step, token, united, with_member};
@@ -101,11 +101,19 @@ impl ValueSealer {
     ) -> Result<OpenedValue> {
         let mut pinned = Vec::new();
         let whole = json.as_str();
-        let mut text = Zeroizing::new(String::with_capacity(if sealed.is_empty() {
+        let spared: usize = match from {
+            Origin::Store if !self.is_plaintext() => sealed.iter().map(|(span, _)| spared(span)).sum(),
+            // User data that looks sealed may stay as it is.
+            _ => 0,
+        };
+        let room = if sealed.is_empty() {
             0
         } else {
-            whole.len()
-        }));
+            whole.len() - spared
+        };
+        // Never too little: a text that grows would leave values unwiped. Not much more, because wiping takes a tenth of the
+        // time of opening.
+        let mut text = Zeroizing::new(String::with_capacity(room));
         let mut end = 0;
         let mut cipher = None;
         for (SecretSpan { pointer, range }, view) in sealed {
@@ -137,6 +145,7 @@ impl ValueSealer {
             return Ok(OpenedValue { json, pinned });
         }
         text.push_str(&whole[end..]);
+        debug_assert!(text.len() <= room, "a text that grows leaves values unwiped");
         let json = Json::from_canonical(&text);
         Ok(OpenedValue { json, pinned })
     }
@@ -146,30 +155,31 @@ impl ValueSealer {
     pub(crate) fn seal(
         &self,
         json: &Json,
-        spans: impl IntoIterator<Item = SecretSpan>,
+        mut spans: Vec<SecretSpan>,
         place: &Place<'_>,
         prefix: &str,
     ) -> Result<Json> {
         if self.is_plaintext() {
             return Ok(json.clone());
         }
-        let own = with_member(json).into_iter().map(|(span, _)| span);
-        let spans = united(json, spans.into_iter().chain(own));
+        spans.extend(with_member(json).into_iter().map(|(span, _)| span));
+        let spans = united(json, spans);
         if spans.is_empty() {
             return Ok(json.clone());
         }
         let whole = json.as_str();
-        let mut text = String::with_capacity(2 * whole.len() + 128 * spans.len());
+        let mut text = Vec::with_capacity(2 * whole.len() + 128 * spans.len());
         let mut end = 0;
         let mut cipher = self.cipher.at(place);
         for SecretSpan { pointer, range } in spans {
-            text.push_str(&whole[end..range.start]);
+            text.extend_from_slice(&whole.as_bytes()[end..range.start]);
             let path = joined(prefix, &pointer);
             let value = &whole.as_bytes()[range.clone()];
-            push_sealed(&mut text, self.cipher.digits(), cipher.seal(&path, value)?);
+            push_sealed(&mut text, self.cipher.begin(), cipher.seal(&path, value)?);
             end = range.end;
         }
-        text.push_str(&whole[end..]);
+        text.extend_from_slice(&whole.as_bytes()[end..]);
+        let text = String::from_utf8(text).expect("values of a text are replaced by ASCII");
         Ok(Json::from_canonical(&text))
     }
 
@@ -211,13 +221,13 @@ impl ValueSealer {
             return Ok(text.to_owned());
         }
         let mut cipher = self.cipher.at(place);
-        let mut sealed = sealed::TEXT_PREFIX.to_owned();
+        let mut sealed = sealed::TEXT_PREFIX.as_bytes().to_vec();
         push_token(
             &mut sealed,
-            self.cipher.digits(),
+            self.cipher.begin(),
             cipher.seal(path, text.as_bytes())?,
         );
-        Ok(sealed)
+        Ok(String::from_utf8(sealed).expect("a token is ASCII"))
     }
 
     /// Refuses a sealed value under the policy that seals nothing.
@@ -283,6 +293,13 @@ impl ValueSealer {
         }
         Ok(())
     }
+}
+
+/// By how many bytes a sealed value is at least longer than its content. If this isn't true, opening fails.
+fn spared(sealed: &SecretSpan) -> usize {
+    let length = sealed.range.len();
+    // Base64 encodes three bytes in four digits.
+    (length / 4 + OVERHEAD).min(length)
 }
 
 fn joined<'p>(prefix: &str, pointer: &'p str) -> Cow<'p, str> {

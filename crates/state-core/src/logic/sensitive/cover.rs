@@ -102,7 +102,7 @@ pub(super) struct CoveredValue<'a> {
 /// Returns all secret values in an object: those at `paths`, and those that equal or contain a string of `also`. The
 /// keys of the root are field names and never secret.
 pub(super) fn covered<'a>(root: View<'a>, paths: &[Path<'_>], also: &SecretStrings) -> Vec<CoveredValue<'a>> {
-    find(root, marked(root, paths), also, true)
+    find(root, &marked(root, paths), also, true)
 }
 
 /// Like [`covered`], for a value whose top-level keys may be secret too, such as an output.
@@ -111,7 +111,7 @@ pub(super) fn covered_below<'a>(
     paths: &[Path<'_>],
     also: &SecretStrings,
 ) -> Vec<CoveredValue<'a>> {
-    find(root, marked(root, paths), also, false)
+    find(root, &marked(root, paths), also, false)
 }
 
 /// Like [`covered`], and also applies `foreign`, the paths marked on another version of the value.
@@ -123,43 +123,42 @@ pub(super) fn covered_with<'a>(
 ) -> Vec<CoveredValue<'a>> {
     let mut marked = marked(root, own);
     let mut resolver = Resolver::of(root);
-    let existing = foreign.iter().filter_map(|path| resolver.existing(*path));
-    marked.extend(existing.map(|view| view.offset()));
-    find(root, marked, also, true)
+    marked.extend(foreign.iter().filter_map(|path| resolver.existing(*path)));
+    marked.sort_unstable_by_key(View::offset);
+    find(root, &marked, also, true)
 }
 
-/// Returns the offsets of marked values. No two values of one text begin at the same offset.
-fn marked(root: View<'_>, paths: &[Path<'_>]) -> Vec<usize> {
+/// Returns the marked values in document order.
+pub(super) fn marked<'a>(root: View<'a>, paths: &[Path<'_>]) -> Vec<View<'a>> {
     let mut resolver = Resolver::of(root);
-    paths
-        .iter()
-        .map(|path| resolver.nearest(*path).offset())
-        .collect()
+    let mut marked: Vec<View<'a>> = paths.iter().map(|path| resolver.nearest(*path)).collect();
+    marked.sort_unstable_by_key(View::offset);
+    marked
 }
 
-/// Finds the values at the offsets `marked`, and those that equal or contain a string of `also`. `fields`: whether the
-/// keys of the root are field names, which are never secret.
-fn find<'a>(
+/// Finds the values `marked`, which are in document order, and those that equal or contain a string of `also`. `fields`:
+/// whether the keys of the root are field names, which are never secret.
+pub(super) fn find<'a>(
     root: View<'a>,
-    mut marked: Vec<usize>,
+    marked: &[View<'_>],
     also: &SecretStrings,
     fields: bool,
 ) -> Vec<CoveredValue<'a>> {
     if marked.is_empty() && also.is_empty() {
         return Vec::new();
     }
-    marked.sort_unstable();
-    let is_marked = |view: View<'_>| marked.binary_search(&view.offset()).is_ok();
+    // No two values of one text begin at the same offset.
+    let is_marked = |view: View<'_>| marked.binary_search_by_key(&view.offset(), View::offset).is_ok();
     let contains_mark = |view: View<'_>| {
         let range = view.range();
-        let first = marked.partition_point(|offset| *offset < range.start);
-        marked.get(first).is_some_and(|offset| *offset < range.end)
+        let first = marked.partition_point(|one| one.offset() < range.start);
+        marked.get(first).is_some_and(|one| one.offset() < range.end)
     };
     if is_marked(root) || is_secret(root, also, fields) {
         let pointer = String::new();
         return vec![CoveredValue { pointer, view: root }];
     }
-    let mut found = Vec::new();
+    let mut found = Vec::with_capacity(marked.len());
     let mut open = vec![(String::new(), root)];
     let mut visit = |open: &mut Vec<_>, view: View<'a>, pointer: &dyn Fn() -> String| {
         if is_marked(view) || is_secret(view, also, false) {

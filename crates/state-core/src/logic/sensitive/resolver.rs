@@ -155,6 +155,10 @@ impl<'a> Resolver<'a> {
 
     /// Returns the value at a path; the nearest existing ancestor is the error.
     fn follow(&mut self, path: Path<'_>) -> Result<View<'a>, View<'a>> {
+        // Most marks are names of fields, so this saves the way through the steps for them.
+        if let Path::Field(name) = path {
+            return self.child(self.root.view, name).ok_or(self.root.view);
+        }
         let mut steps = path.steps();
         steps.try_fold(self.root.view, |here, step| self.child(here, &step).ok_or(here))
     }
@@ -189,6 +193,10 @@ fn index(step: &str) -> Option<usize> {
 
 /// Returns the content of Terraform's wrapper of a dynamic value, `{"type": …, "value": …}`; `None` for another value.
 pub(super) fn wrapped(view: View<'_>) -> Option<View<'_>> {
+    // The first name decides for nearly every object, without passing over its members.
+    if !matches!(&*view.first_key()?, "type" | "value") {
+        return None;
+    }
     let is_wrapper = view.members()?.take(3).count() == 2 && view.get("type").is_some();
     if is_wrapper { view.get("value") } else { None }
 }
