@@ -3,6 +3,7 @@
 
 mod model;
 mod moves;
+mod order;
 mod result;
 mod syscalls;
 

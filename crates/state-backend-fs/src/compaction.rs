@@ -20,7 +20,7 @@
 //! synced. After a power loss, or damage, its bytes don't have the digest in the head: readers then read the segments, and
 //! the next lock holder writes the file again. A reader reads no byte beyond the length in the head, so bytes of a close
 //! that was cut short don't count. An error of the write, such as a full disk, leaves the head with the compaction as it was
-//! before, and isn't reported: the close has nothing else to say about the acknowledged frames.
+//! before, and isn't reported: the acknowledged frames are safe in the segments.
 //!
 //! The file is changed only under `head.lock`, by the owner of the head's epoch: a fenced owner doesn't touch it, and no
 //! takeover comes between the file and the head that names it.
@@ -54,7 +54,7 @@ use std::io;
 
 /// Limit on the frames that a session appends and keeps in memory for its close, in bytes. A longer session leaves its
 /// frames to its segments, and the next session adds them.
-const MOST: usize = 64 << 20;
+const MAX_BYTES: usize = 64 << 20;
 
 /// The frames of the compaction that a head names.
 #[derive(Debug)]
@@ -178,17 +178,17 @@ impl Compactor {
     /// `frames` are those from the base on, and `stored` holds the first of them.
     pub(crate) fn new(stored: Option<StoredCompaction>, frames: &[Frame]) -> Self {
         let covered = stored.as_ref().map_or(Slot::ZERO, |stored| stored.compaction.end);
-        let lacking = frames.partition_point(|frame| frame.slot() < covered);
+        let missing_from = frames.partition_point(|frame| frame.slot() < covered);
         Self {
             stored,
-            frames: frames[lacking..].iter().cloned().collect(),
+            frames: frames[missing_from..].iter().cloned().collect(),
             appended: 0,
         }
     }
 
     /// Adds an appended frame.
     pub(crate) fn push(&mut self, frame: Frame) {
-        if self.appended > MOST {
+        if self.appended > MAX_BYTES {
             // `store` requires the first frame after the base or after the stored ones, so nothing is written until a
             // checkpoint moves the base behind this gap.
             self.frames.clear();

@@ -18,9 +18,9 @@ pub struct IoCounts {
     pub fsyncs: u64,
     /// Number of times that a session wrote and synced space ahead of the end of its journal. The other fields don't count
     /// these calls, because no commit waits for them.
-    pub reserves: u64,
+    pub preallocations: u64,
     /// Number of bytes that were written to preallocate space and to guard its start.
-    pub reserved: u64,
+    pub preallocated: u64,
 }
 
 /// A system call that changes the disk.
@@ -31,9 +31,9 @@ pub(crate) enum Call {
     /// Syncs a file to the disk.
     Sync,
     /// Writes this number of zeros ahead of the end of the journal.
-    Reserve(usize),
+    Preallocate(usize),
     /// Syncs the zeros ahead of the end of the journal.
-    SyncReserve,
+    SyncPreallocated,
     /// Cuts the space ahead of the end of the journal off, or extends it without writing.
     SetLength,
     /// Syncs a folder's names to the disk.
@@ -54,8 +54,8 @@ pub(crate) struct Meter {
     writes: AtomicU64,
     bytes: AtomicU64,
     fsyncs: AtomicU64,
-    reserves: AtomicU64,
-    reserved: AtomicU64,
+    preallocations: AtomicU64,
+    preallocated: AtomicU64,
     #[cfg(test)]
     pub(crate) faults: crate::tests::faults::Faults,
 }
@@ -76,11 +76,11 @@ impl Meter {
             Call::Sync | Call::SyncFolder => {
                 self.fsyncs.fetch_add(1, Ordering::Relaxed);
             }
-            Call::Reserve(bytes) => {
-                self.reserved.fetch_add(bytes as u64, Ordering::Relaxed);
+            Call::Preallocate(bytes) => {
+                self.preallocated.fetch_add(bytes as u64, Ordering::Relaxed);
             }
-            Call::SyncReserve => {
-                self.reserves.fetch_add(1, Ordering::Relaxed);
+            Call::SyncPreallocated => {
+                self.preallocations.fetch_add(1, Ordering::Relaxed);
             }
             Call::SetLength | Call::MakeFolder | Call::Stage | Call::Move | Call::Remove => {}
         }
@@ -99,8 +99,8 @@ impl Meter {
             writes: self.writes.load(Ordering::Relaxed),
             bytes: self.bytes.load(Ordering::Relaxed),
             fsyncs: self.fsyncs.load(Ordering::Relaxed),
-            reserves: self.reserves.load(Ordering::Relaxed),
-            reserved: self.reserved.load(Ordering::Relaxed),
+            preallocations: self.preallocations.load(Ordering::Relaxed),
+            preallocated: self.reserved.load(Ordering::Relaxed),
         }
     }
 }

@@ -27,16 +27,16 @@ use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The batch of a session after which space is preallocated. Shorter sessions write only their frames, and guards.
-const FIRST_RESERVE: u64 = 8;
+const FIRST_PREALLOCATED_BATCH: u64 = 8;
 
 /// How many bytes of zeros are written at once. With 16 KiB a commit takes longer on average; from 128 KiB on it doesn't change.
-const RESERVE: u64 = 128 << 10;
+const PREALLOCATED_STEP: u64 = 128 << 10;
 
 /// The zeros of one write into the preallocated space.
 static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
 
 /// Space is preallocated again once less than this is left.
-const LOW: u64 = RESERVE / 2;
+const LOW: u64 = PREALLOCATED_STEP / 2;
 
 /// Zeros begin and end at multiples of this, the size of a page.
 const PAGE: u64 = 4096;
@@ -55,15 +55,15 @@ impl SharedEnd {
     }
 
     /// Preallocates space if little is left. Runs after a batch was acknowledged, so that no commit waits for it.
-    pub(crate) fn reserve(&self) {
+    pub(crate) fn preallocate(&self) {
         let mut end = self.lock();
         // Zeros must not replace a frame whose append failed: the next owner may have read it.
-        let is_due = end.batches >= FIRST_RESERVE && end.zeroed < end.length + LOW;
-        if !is_due || end.is_in_doubt || end.ended || !end.may_reserve {
+        let is_due = end.batches >= FIRST_PREALLOCATED_BATCH && end.zeroed < end.length + LOW;
+        if !is_due || end.is_in_doubt || end.ended || !end.may_preallocate {
             return;
         }
         if end.write_zeros().is_err() {
-            end.may_reserve = false;
+            end.may_preallocate = false;
             // A full disk may need the space for something else.
             end.trim();
         }
@@ -89,7 +89,7 @@ pub(crate) struct JournalEnd {
     batches: u64,
     /// Whether a write began that wasn't acknowledged.
     is_in_doubt: bool,
-    may_reserve: bool,
+    may_preallocate: bool,
     /// Whether the owner closed the journal, or tried to: readers of that head expect no further frame.
     pub(crate) ended: bool,
 }
@@ -107,7 +107,7 @@ impl JournalEnd {
             tail: segment.tail(),
             batches: 0,
             is_in_doubt: false,
-            may_reserve: true,
+            may_preallocate: true,
             ended: false,
             name: segment.name,
             file: segment.file,
@@ -118,10 +118,10 @@ impl JournalEnd {
     pub(crate) fn rotate(&mut self, segment: NewSegment) {
         // The new fence names the length of the frames, so nothing behind them counts.
         self.trim();
-        let (batches, may_reserve) = (self.batches, self.may_reserve);
+        let (batches, may_preallocate) = (self.batches, self.may_preallocate);
         *self = Self {
             batches,
-            may_reserve,
+            may_preallocate,
             ..Self::of(&self.journal, segment)
         };
     }
@@ -192,7 +192,7 @@ impl JournalEnd {
     /// Writes zeros after the frames, and makes them durable. A sync of their own keeps their errors and their time out of the
     /// next commit.
     fn write_zeros(&mut self) -> io::Result<()> {
-        let end = (self.length + RESERVE).next_multiple_of(PAGE);
+        let end = (self.length + PREALLOCATED_STEP).next_multiple_of(PAGE);
         if end > MAX_SEGMENT {
             return Err(io::ErrorKind::FileTooLarge.into());
         }
@@ -202,7 +202,7 @@ impl JournalEnd {
         let length = usize::try_from(end - start).map_err(io::Error::other)?;
         // After an error, some of the bytes may have been written.
         self.file_length = self.file_length.max(end);
-        // Without a buffer of its own: the allocations of a commit don't depend on what was reserved beside it.
+        // Without a buffer of its own: the allocations of a commit don't depend on what was preallocated beside it.
         let write = || -> io::Result<()> {
             self.file.write_all_at(guard, self.length)?;
             let mut at = start;
@@ -215,9 +215,11 @@ impl JournalEnd {
         };
         self.journal
             .meter()
-            .run(Call::Reserve(length), &self.object, write)?;
+            .run(Call::Preallocate(length), &self.object, write)?;
         let sync = || self.file.sync(SyncScope::Data);
-        self.journal.meter().run(Call::SyncReserve, &self.object, sync)?;
+        self.journal
+            .meter()
+            .run(Call::SyncPreallocated, &self.object, sync)?;
         self.zeroed = end;
         Ok(())
     }

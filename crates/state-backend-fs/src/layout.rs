@@ -32,7 +32,7 @@ pub(crate) const MAX_OBJECT: u64 = 1 << 30;
 pub(crate) const MAX_SEGMENT: u64 = 8 << 30;
 
 /// Limit on the preallocated space after the last frame of a segment, in bytes.
-pub(crate) const MAX_RESERVE: u64 = 1 << 20;
+pub(crate) const MAX_PREALLOCATED: u64 = 1 << 20;
 
 /// Content of `format`. Unknown fields of later layouts are ignored, so that an error can report their version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -2,7 +2,7 @@
 
 use crate::error::read_failed;
 use crate::files::FileHandle;
-use crate::layout::{MAX_RESERVE, SegmentName};
+use crate::layout::{MAX_PREALLOCATED, SegmentName};
 use crate::torn::{has_unwritten_mac, is_cut, is_unwritten};
 use bytes::Bytes;
 use state_core::backend::Holder;
@@ -171,7 +171,7 @@ pub(crate) fn examine_length(object: &str, name: SegmentName, file: &FileHandle,
         0
     };
     let at = end_of_headers(file, start, length).map_err(|error| read_failed(object, error))?;
-    if length - at <= MAX_FRAME + MAX_RESERVE {
+    if length - at <= MAX_FRAME + MAX_PREALLOCATED {
         return Ok(());
     }
     let reason = format!("no frame begins here, and {} bytes follow", length - at);

@@ -63,7 +63,7 @@ impl Writer for FsWriter {
         // Without a reference to the owner: its lock must be free as soon as the writer is dropped.
         let end = owner.journal_end();
         let append = move || owner.append(&frame);
-        match self.frames.run_before(append, move || end.reserve()).await {
+        match self.frames.run_before(append, move || end.preallocate()).await {
             Some(result) => result,
             None => Err(self.owner.close_after_panic()),
         }

@@ -19,7 +19,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Limit on the buffered frames, in bytes. A longer journal is read slot by slot until the next checkpoint.
-const MOST: usize = 64 << 20;
+const MAX_BYTES: usize = 64 << 20;
 
 /// A compaction with fewer bytes is included in the next one. Also a bound for what a short session writes at its end.
 const SMALL: u64 = 1 << 20;
@@ -159,7 +159,7 @@ impl FrameBuffer {
     fn add(&mut self, frame: Frame) {
         // Give up on this journal. `plan` requires the first frame of the base, so nothing is compacted until a
         // checkpoint moves the base.
-        if self.bytes > MOST {
+        if self.bytes > MAX_BYTES {
             *self = Self {
                 busy: self.busy,
                 ..Self::default()

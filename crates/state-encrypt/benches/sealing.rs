@@ -38,10 +38,13 @@ const OVERHEAD: f64 = 1.5;
 /// The times of all values, sealed and opened.
 type Times = [Duration; 2];
 
+/// Seals and opens all values.
+type Contender<'a> = &'a dyn Fn(&[String]) -> Times;
+
 fn main() {
     let entropy = SeededEntropy::new(1);
     let identity = generate_identity();
-    let contenders: [&dyn Fn(&[String]) -> Times; 3] = [
+    let contenders: [Contender<'_>; 3] = [
         &|values| bare(values, &entropy),
         &|values| sealed(values, 10),
         &|values| sealed(values, 1),

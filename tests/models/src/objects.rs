@@ -11,7 +11,7 @@
 //! | [`Takeover::ListSlots`], [`Takeover::ReadSlots`] | `fence` in `takeover.rs`; `JournalCursor::read_slots` in `reader.rs` |
 //! | [`Takeover::PutFence`], [`Takeover::PutFenceLate`] | `put_fence` in `takeover.rs`; `acquire_gated` in `opening.rs` (the client lock) |
 //! | [`Owner::Append`], [`Owner::AppendWithoutAnswer`], [`Owner::AppendLate`], [`Owner::GiveUp`] | `Owner::append` in `state-backend-generic/src/owner.rs`; `SettledStore::create` in `settle.rs` |
-//! | [`Owner::Checkpoint`], [`Owner::CheckpointLate`], [`Owner::ReadHeadAgain`] | `CheckpointTask` in `state-manager/src/write/checkpoint.rs`; `Owner::swap_head` and `Owner::head` in `owner.rs` |
+//! | [`Owner::Checkpoint`], [`Owner::CheckpointLate`], [`Owner::ReadHeadAgain`] | `BackgroundWriter::checkpoint` in `state-manager/src/write/background.rs`; `Owner::swap_head` and `Owner::head` in `owner.rs` |
 //! | [`Owner::Close`], [`Owner::CloseWithCheckpoint`], [`Owner::CloseLate`] | `set_watermark` in `state-manager/src/write/locked_stack.rs`; `Owner::swap_head` |
 //! | [`Owner::CloseWithCompaction`] | `ObjectWriter::swap_head` in `state-backend-object-store/src/writer.rs` |
 //! | [`Owner::StoreCompaction`], [`Owner::NameCompaction`] | `Compactor::compact` in `compaction.rs`; `Owner::set_compactions` |

@@ -49,7 +49,7 @@ pub fn measure(group: &dyn Group, callers: usize, commits: usize, size: usize) -
     start.elapsed()
 }
 
-/// A file to which the first caller that finds no other one writes what all waiting callers brought, with one sync.
+/// A file with group commit: the first caller writes and syncs the bytes of all waiting callers.
 struct RawLog {
     file: File,
     state: Mutex<LogState>,

@@ -1,5 +1,5 @@
-//! The number of requests and of rounds of a command on an object store. Neither depends on the number of sessions since
-//! the last checkpoint. The first use of a store, with its probe, has limits too.
+//! The number of requests and of rounds of a command on an object store. Their limits don't depend on the number of sessions
+//! since the last checkpoint. The first use of a store, with its probe, has limits too.
 
 mod client;
 mod limits;

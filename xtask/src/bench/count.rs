@@ -62,6 +62,10 @@ pub(super) fn run(args: &[&str]) -> Result<(), Failure> {
     }
     let counted = fs::read_to_string(&report).map_err(failed)?;
     fs::remove_file(&report).map_err(failed)?;
+    if counted.is_empty() {
+        let nothing = "no command was counted: does the module `live::requests` still exist?";
+        return outcome.and(Err(Failure(nothing.to_owned())));
+    }
     print!("\n{}", table(&counted));
     outcome
 }

@@ -46,11 +46,11 @@ async fn space_is_preallocated_after_the_eighth_batch() {
     let before = place.store.io_counts();
     let tail = append_many(&owner, owner.tail, FIRST - 1).await;
     assert_eq!(length(&place, &owner).await, length_of_frames(&place).await);
-    assert_eq!(place.store.io_counts().reserves, 0);
+    assert_eq!(place.store.io_counts().preallocations, 0);
     append_many(&owner, tail, 1 + FIRST).await;
     let (file, counts) = (length(&place, &owner).await, place.store.io_counts());
     assert!(file > 64 << 10 && file.is_multiple_of(4096), "{file}");
-    assert_eq!(counts.reserves, 1);
+    assert_eq!(counts.preallocations, 1);
     // Each commit still has one write and, apart from those of the reader above, one sync.
     assert_eq!(counts.writes - before.writes, 2 * FIRST);
     let frame = frame(Epoch(1), tail, "a\n").bytes().len() as u64;

@@ -57,7 +57,14 @@ pub(crate) async fn run(context: &Context, args: &Args) -> CommandResult {
         outputs.retain(|other, _| other == name);
     }
     let shown = OutputsReport { status, outputs };
-    let warnings = shown.status.warnings();
+    let mut warnings = shown.status.warnings();
+    let is_hidden = |output: &Output| output.sensitive && !context.settings.show_secrets;
+    if args.raw && shown.outputs.values().any(is_hidden) {
+        // A script would take the placeholder for the value.
+        let hint =
+            "the output is sensitive, so a placeholder is printed instead: show it with `--show-secrets`";
+        warnings.push(hint.to_owned());
+    }
     context.report("outputs", &shown, warnings, |page| {
         for (name, output) in &shown.outputs {
             let text = output.value.view().as_str().filter(|_| args.raw);

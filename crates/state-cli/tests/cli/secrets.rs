@@ -282,6 +282,35 @@ fn sealed_by_hand() -> Sandbox {
 }
 
 #[test]
+fn resource_with_a_sealed_id_keeps_its_uid_at_the_next_import() {
+    let sandbox = Sandbox::new();
+    let state = |serial: u64, size: u64| {
+        let state = json!({
+            "version": 4, "terraform_version": "1.11.4", "serial": serial, "lineage": "l",
+            "outputs": {"token": {"value": "token-of-resource-a", "type": "string", "sensitive": true}},
+            "resources": [{"mode": "managed", "type": "x_user", "name": "a", "provider": "provider.x", "instances": [
+                {"attributes": {"id": "token-of-resource-a", "size": size}}
+            ]}],
+        });
+        sandbox.write("next.tfstate", state.to_string());
+        sealing(&sandbox, &["import", "next.tfstate"]).exits(0);
+        let shown = sandbox.run(&["show", "x_user.a", "--json"]).data("show");
+        shown["entries"][0]["uid"].as_str().unwrap().to_owned()
+    };
+    let first = state(1, 1);
+    assert!(!store_contains(
+        &sandbox.path().join(".state"),
+        "token-of-resource-a"
+    ));
+    assert_eq!(state(2, 2), first);
+    let blame = sandbox.run(&["blame", "x_user.a"]).exits(0).stdout;
+    assert!(!blame.contains("$sealed"), "{blame}");
+    let line = |name: &str| blame.lines().find(|line| line.contains(name)).unwrap().to_owned();
+    assert!(line(" uid ").starts_with("1-"), "{blame}");
+    assert!(line("size").starts_with("2-"), "{blame}");
+}
+
+#[test]
 fn sealed_value_stays_sealed_at_the_next_import() {
     let sandbox = sealed_by_hand();
     let file = unrecognised(&sandbox, 7, "second");

@@ -6,7 +6,9 @@ use crate::error::{Error, Result};
 use crate::place::{Owner, Place, Side};
 use crate::spans::{SecretSpan, fields, has_member, step};
 use state_core::json::JsonMap;
-use state_core::sensitive::{EntrySecrets, SecretStrings, covered_spans, spans_with_strings};
+use state_core::sensitive::{
+    EntrySecrets, SecretStrings, covered_spans, entry_has_sensitive, spans_with_strings,
+};
 use state_core::{Entry, Json, Properties, SharedEntry, Uid, sealed};
 use std::collections::BTreeMap;
 
@@ -174,7 +176,8 @@ impl Sealer {
             inputs,
             outputs,
         } = EntrySecrets::of(&open.entry);
-        let has_marks = has_marks(&open.entry) || !open.inputs.is_empty() || !open.outputs.is_empty();
+        let has_marks =
+            entry_has_sensitive(&open.entry) || !open.inputs.is_empty() || !open.outputs.is_empty();
         let mut entry = open.entry;
         let place = Place::new(owner, Side::Inputs);
         entry.inputs = self.seal_properties(entry.inputs.as_ref(), inputs, open.inputs, &place)?;
@@ -266,22 +269,53 @@ fn without_names(json: &Json, covered: Vec<SecretSpan>) -> Vec<SecretSpan> {
 
 /// Whether opening an entry neither changes it nor fails: no part of it looks sealed, and no mark requires a part to be sealed.
 fn is_open(entry: &Entry) -> bool {
-    let sides = [&entry.inputs, &entry.outputs].into_iter().flatten();
+    // Without `..`, so that the compiler asks whether a new field is sealed. One that is must be added to `open_parts` and
+    // `seal_parts` too.
+    let Entry {
+        uid,
+        inputs,
+        outputs,
+        sensitive_inputs,
+        sensitive_outputs,
+        id,
+        init_errors,
+        extensions,
+        unknown,
+        address: _,
+        deposed: _,
+        entry_type: _,
+        kind: _,
+        schema_version: _,
+        group: _,
+        library: _,
+        library_type: _,
+        configuration: _,
+        trigger_hash: _,
+        depends_on: _,
+        parent: _,
+        provider: _,
+        property_dependencies: _,
+        deleted_with: _,
+        replace_with: _,
+        protect: _,
+        external: _,
+        retain_on_delete: _,
+        pending_replacement: _,
+        tainted: _,
+        created: _,
+        modified: _,
+    } = entry;
+    let sides = [inputs, outputs].into_iter().flatten();
     let mut values = sides
         .map(Properties::json)
-        .chain(entry.extensions.values())
-        .chain(entry.unknown.values());
-    let mut texts = entry.id.iter().chain(&entry.init_errors);
-    entry.uid.is_some()
-        && entry.sensitive_inputs.is_empty()
-        && entry.sensitive_outputs.is_empty()
+        .chain(extensions.values())
+        .chain(unknown.values());
+    let mut texts = id.iter().chain(init_errors);
+    uid.is_some()
+        && sensitive_inputs.is_empty()
+        && sensitive_outputs.is_empty()
         && !values.any(has_member)
         && !texts.any(|text| text.starts_with(sealed::TEXT_PREFIX))
-}
-
-fn has_marks(entry: &Entry) -> bool {
-    entry.inputs.is_some() && !entry.sensitive_inputs.is_empty()
-        || entry.outputs.is_some() && !entry.sensitive_outputs.is_empty()
 }
 
 fn owner(entry: &Entry) -> Result<Owner<'_>> {

@@ -111,7 +111,8 @@ impl BackgroundWriter {
                     publication = self.publish(&recipients, serial, &outputs).await;
                 }
                 Task::Store(point) => {
-                    // A collection may come before the head names the checkpoint: its turn tells.
+                    // A collection may delete these objects before the head names them. The turn of the checkpoint shows
+                    // this later.
                     let paging = self.history.begin().await;
                     stored = self.store(point, &paging).await.ok();
                 }

@@ -20,7 +20,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
 /// A checkpoint is due when the frames since the last started checkpoint have more bytes than this limit, and more
-/// bytes than the base's snapshot.
+/// bytes than the snapshots of the base.
 const CHECKPOINT_BYTES: u64 = 1 << 20;
 
 /// The queue's handle for the background task: sends work to the task and stops it.
@@ -103,23 +103,12 @@ impl Checkpointer {
 
     /// Whether a checkpoint of this state is due and none is in progress.
     pub(crate) fn wants_checkpoint(&self, state: &State) -> bool {
-        self.checkpointing.available_permits() > 0 && (self.is_long() || self.loads_too_much(state))
-    }
-
-    /// During an update the present state isn't a revision, and readers of the revision replay from the earlier base
-    /// anyway.
-    fn loads_too_much(&self, state: &State) -> bool {
-        self.loads.are_too_many() && state.update().is_none()
+        self.checkpointing.available_permits() > 0 && (self.is_long() || self.loads.are_too_many_for(state))
     }
 
     fn is_long(&self) -> bool {
-        let base = self
-            .base
-            .borrow()
-            .snapshot
-            .as_ref()
-            .map_or(0, |reference| reference.length);
-        // The journal must be larger than the snapshot: otherwise checkpoints of a large state would write far more
+        let base: u64 = self.base.borrow().snapshots().map(|one| one.length).sum();
+        // The journal must be larger than the base: otherwise checkpoints of a large state would write far more
         // bytes than its mutations.
         self.journal_bytes > base.max(CHECKPOINT_BYTES)
     }
@@ -132,7 +121,7 @@ impl Checkpointer {
         }
         let mut loads = self.loads.clone();
         batch.resets().iter().cloned().for_each(|reset| loads.add(reset));
-        if loads.are_too_many() && batch.state().update().is_none() {
+        if loads.are_too_many_for(batch.state()) {
             let ending = batch.ending().cloned();
             let point = CheckpointPoint {
                 state: Arc::new(batch.state().clone()),
@@ -156,7 +145,7 @@ impl Checkpointer {
     /// Whether a checkpoint is due before the session ends: the next reader would load snapshots that a later one replaces.
     /// A long journal waits for the next session, because its checkpoint stores a whole snapshot.
     pub(crate) fn wants_last_checkpoint(&self, state: &State) -> bool {
-        self.checkpointing.available_permits() > 0 && self.loads_too_much(state)
+        self.checkpointing.available_permits() > 0 && self.loads.are_too_many_for(state)
     }
 
     /// Stores a checkpoint of the state at the end of the session, which [`Self::stop`] then returns.

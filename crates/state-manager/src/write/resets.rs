@@ -1,6 +1,6 @@
 //! The resets of a stack since its base: what they make a reader load, and whether a checkpoint should replace them.
 
-use state_core::{Base, SharedEntry, Snapshot, SnapshotRef};
+use state_core::{Base, SharedEntry, Snapshot, SnapshotRef, State};
 use std::sync::Arc;
 
 /// A checkpoint is due when a reader would load more bytes of snapshots that a later one replaces.
@@ -61,10 +61,12 @@ impl Loads {
         self.last
     }
 
-    /// Whether a reader loads too much that the last reset replaces.
-    pub(crate) fn are_too_many(&self) -> bool {
+    /// Whether a reader of this state loads too much that the last reset replaces. During an update the state isn't a
+    /// revision, and readers of the revision replay from the earlier base anyway.
+    pub(crate) fn are_too_many_for(&self, state: &State) -> bool {
         let is_reset = self.snapshots.len() > self.of_base;
         is_reset
+            && state.update().is_none()
             && self
                 .snapshots
                 .split_last()

@@ -3,6 +3,7 @@
 use crate::compute::compute;
 use crate::intent::UpdateRequest;
 use crate::keys::reveal::reveal;
+use crate::keys::sealing::SessionSealer;
 use crate::objects::snapshots::{self as stored, check_size};
 use crate::write::locked_stack::{LockedStack, end_update};
 use crate::write::queue::draft::Draft;
@@ -15,7 +16,8 @@ use state_core::state::LoadedSnapshots;
 use state_core::verify::{self, Violation};
 use state_core::{
     Base, Entropy, Entry, EntryKey, Error, ErrorKind, MutationId, Op, PendingOperation, Relation, Result,
-    RevisionId, Snapshot, SnapshotMeta, SnapshotRef, State, Timestamp, Uid, UpdateResult, repair,
+    RevisionId, SharedEntry, Snapshot, SnapshotMeta, SnapshotRef, State, Timestamp, Uid, UpdateResult,
+    repair, sealed,
 };
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -374,7 +376,9 @@ async fn store_as(
         // Only entries without a uid get one. If the stack's present uids replaced uids of the snapshot, two entries
         // could get the same uid.
         identify(&mut snapshot, &*entropy, |entry| {
-            let known = state.entry(&entry.key()).filter(|old| old.id == entry.id);
+            let known = state
+                .entry(&entry.key())
+                .filter(|old| has_id_of(entry, old, &seal));
             known.and_then(|old| old.uid)
         });
         let (snapshot, broken) = check(&object, snapshot, &*entropy)?;
@@ -384,6 +388,19 @@ async fn store_as(
     let snapshot = Arc::new(snapshot);
     let reference = stored::store(&*locked.writer, Arc::clone(&snapshot), tail.next).await?;
     Ok((reference, snapshot, broken))
+}
+
+/// Whether an entry has the id of the stack's entry, which may be sealed.
+fn has_id_of(entry: &Entry, old: &SharedEntry, seal: &SessionSealer) -> bool {
+    if old.id == entry.id {
+        return true;
+    }
+    let is_sealed = old
+        .id
+        .as_deref()
+        .is_some_and(|id| sealed::key_of_text(id).is_some());
+    // An entry that can't be opened counts as another one: its replacement then gets a uid of its own.
+    is_sealed && seal.reveal(old).is_ok_and(|open| open.id == entry.id)
 }
 
 /// Gives each entry without a uid the uid that `known` returns for it, or a new uid.

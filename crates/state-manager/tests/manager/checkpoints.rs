@@ -233,6 +233,32 @@ async fn large_replaced_state_is_not_loaded_again() {
 }
 
 #[tokio::test]
+async fn journal_shorter_than_the_content_makes_no_checkpoint() {
+    let (backend, stack) = new_stack().await;
+    for to in &two_heavy_revisions(&stack).await {
+        roll_back(&stack, to).await;
+    }
+    let base = base_of(&backend, &stack).await;
+    let content = base.content.as_ref().map_or(0, |content| content.length);
+    assert!(content > 1_600_000, "the base takes the four stored entries");
+    let add = async |name: &str| {
+        let session = stack.lock("deploy").await.unwrap();
+        let update = start(&session).await;
+        create(&update, heavy(name, 600_000)).await;
+        update.finish(UpdateResult::Succeeded).await.unwrap();
+        session.close().await.unwrap();
+        base_of(&backend, &stack).await
+    };
+    let after = add("late").await;
+    assert_eq!(
+        after, base,
+        "1.2 MB of frames cost less than a checkpoint of 1.6 MB"
+    );
+    assert_ne!(add("later").await, base, "2.4 MB of frames cost more");
+    assert_eq!(stack.current().await.unwrap().entries.len(), 6);
+}
+
+#[tokio::test]
 async fn revision_is_read_from_the_checkpoint_after_it() {
     let (_, plan, stack) = faulty_stack().await;
     let [first, second] = two_heavy_revisions(&stack).await;

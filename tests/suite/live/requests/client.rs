@@ -1,6 +1,6 @@
 //! A client whose requests are counted: a home folder of its own, behind a counting proxy.
 
-use super::limits::Limit;
+use super::limits::{Limit, bound};
 use super::report;
 use crate::live::proxy::{CountingProxy, Measured};
 use crate::live::{CommandOutput, run, statectl, unique_url};
@@ -105,8 +105,8 @@ impl<'a> Client<'a> {
                 "{what}: {} requests in {} rounds, at most {} in {} are allowed:\n{}",
                 measured.requests,
                 measured.rounds,
-                limit.requests,
-                limit.rounds,
+                bound(limit.requests),
+                bound(limit.rounds),
                 measured.lines.join("\n")
             )
         })

@@ -31,6 +31,14 @@ const fn limit(
 /// No limit: only the requests of this command are limited.
 pub(super) const ANY: usize = usize::MAX;
 
+/// Formats a limit for a person.
+pub(super) fn bound(most: usize) -> String {
+    match most {
+        ANY => "-".to_owned(),
+        most => most.to_string(),
+    }
+}
+
 /// Commands that read a stack whose last session was closed.
 pub(super) const READS: &[Limit] = &[
     limit("list", &["list"], 8, 3),

@@ -1,15 +1,11 @@
 //! The counts of a test run, for `cargo xtask bench count`: one line each in the file that `STATE_COUNT_REPORT` names.
 
-use super::limits::{ANY, Limit};
+use super::limits::{Limit, bound};
 use crate::live::proxy::Measured;
 use std::io::Write;
 
 /// Adds the requests of a command to the report, if there is one.
 pub(super) fn requests(limit: &Limit, server: &str, sessions: usize, measured: &Measured) {
-    let bound = |most: usize| match most {
-        ANY => "-".to_owned(),
-        most => most.to_string(),
-    };
     add(&format!(
         "{}\t{server}\t{sessions}\t{}\t{}\t{}\t{}",
         limit.name,

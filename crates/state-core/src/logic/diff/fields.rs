@@ -5,6 +5,7 @@ use super::{Change, Property, Value};
 use crate::codec::entry_text;
 use crate::entry::{BoxedField, Entry};
 use crate::json::{ArrayWriter, Json, JsonMap, ObjectWriter, child_pointer};
+use crate::sealed::key_of_text;
 use crate::sensitive::{SecretStrings, secret_string_ranges};
 use crate::snapshot::Snapshot;
 use std::collections::BTreeMap;
@@ -47,12 +48,23 @@ fn entry_fields(entry: &Entry, secrets: &SecretStrings) -> Fields {
     for (name, value) in document.view().members().into_iter().flatten() {
         if !APART.contains(&&*name) {
             let value = Json::from_view(value);
-            let secret = secret_string_ranges(&value, secrets);
+            let mut secret = secret_string_ranges(&value, secrets);
+            secret.extend(sealed_texts(&value));
+            secret.sort_unstable();
+            secret.dedup();
             fields.insert(child_pointer("", &name), Value::new(value, secret));
         }
     }
     add_rest(&mut fields, &entry.extensions, &entry.unknown);
     fields
+}
+
+/// Returns the byte ranges of sealed texts, in a field that is a text or a list of texts.
+fn sealed_texts(value: &Json) -> Vec<(usize, usize)> {
+    let view = value.view();
+    let texts = view.elements().into_iter().flatten().chain([view]);
+    let sealed = texts.filter(|one| one.as_str().is_some_and(|text| key_of_text(&text).is_some()));
+    sealed.map(|one| (one.offset(), one.range().end)).collect()
 }
 
 fn header_fields(snapshot: &Snapshot) -> Fields {

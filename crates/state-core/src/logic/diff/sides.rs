@@ -42,13 +42,17 @@ impl Side {
     ) -> Self {
         let mut secret = secret_ranges(&object, own, foreign, secrets);
         // An encrypted value can't be compared in part, so it counts as secret as a whole. A range within another
-        // secret is not added.
+        // secret is not added, and takes the place of secrets within it: a mark may lead into a sealed value.
         for (from, to) in sealed::ranges(&object) {
             let covered = secret
                 .range(..=from)
                 .next_back()
                 .is_some_and(|(_, end)| *end >= to);
             if !covered {
+                let inside: Vec<usize> = secret.range(from..to).map(|(begin, _)| *begin).collect();
+                for begin in inside {
+                    secret.remove(&begin);
+                }
                 secret.insert(from, to);
             }
         }

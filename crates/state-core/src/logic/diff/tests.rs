@@ -319,3 +319,43 @@ fn listed_properties_are_scalars_empty_containers_and_secrets() {
         ]
     );
 }
+
+#[test]
+fn mark_that_leads_into_a_sealed_value_hides_the_whole_value() {
+    let mut entry = Entry::leaf(Address::new("a").unwrap(), "kind");
+    let sealed = r#"{"$sealed":"v1:0123456789abcdef:AAAA"}"#;
+    entry.inputs = Properties::new(Json::parse(&format!(r#"{{"f":[{sealed},1],"g":2}}"#)).unwrap());
+    entry.sensitive_inputs = vec!["/f/0/$sealed".to_owned()];
+    for property in properties(&entry) {
+        let masked = property.value.masked("***");
+        assert!(
+            !masked.as_str().contains("AAAA"),
+            "{}: {masked:?}",
+            property.pointer
+        );
+    }
+    let mut other = entry.clone();
+    other.inputs = Properties::new(Json::parse(r#"{"f":5,"g":2}"#).unwrap());
+    for change in entry_changes(&entry, &other) {
+        let masked = change.old.unwrap().masked("***");
+        assert!(
+            !masked.as_str().contains("AAAA"),
+            "{}: {masked:?}",
+            change.pointer
+        );
+    }
+}
+
+#[test]
+fn sealed_text_of_a_field_is_a_secret() {
+    let mut entry = Entry::leaf(Address::new("a").unwrap(), "kind");
+    entry.id = Some("$sealed:v1:0123456789abcdef:AAAA".to_owned());
+    entry.init_errors = vec!["plain".to_owned(), "$sealed:v1:0123456789abcdef:BBBB".to_owned()];
+    let masked = |name: &str| {
+        let all = properties(&entry);
+        let property = all.iter().find(|property| property.pointer == name).unwrap();
+        property.value.masked("***").as_str().to_owned()
+    };
+    assert_eq!(masked("/id"), r#""***""#);
+    assert_eq!(masked("/init-errors"), r#"["plain","***"]"#);
+}

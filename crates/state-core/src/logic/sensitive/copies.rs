@@ -234,7 +234,7 @@ fn has_unmarked(entry: &Entry, own: &SecretStrings, marks: &Marks, secrets: &Sec
         };
         !own.occur_in(id) && !side(&entry.inputs, &marks.inputs) && !side(&entry.outputs, &marks.outputs)
     });
-    let seals_errors = !own.is_empty() || !marks.is_empty();
+    let seals_errors = super::entry_has_sensitive(entry) || !marks.is_empty();
     let errors = entry.init_errors.iter().filter(|_| !seals_errors);
     let mut texts = errors
         .map(String::as_str)

@@ -183,7 +183,13 @@ mod tests {
             &[secret],
             r#"{"password":"a\"b\u0026c/d\u003ce\u003ef g"}"#
         ));
-        assert!(occurs(&[secret], "postgres://u:a%22b%26c%2Fd%3Ce%3Ef%20g@db"));
+        for url in [
+            "a%22b%26c%2Fd%3Ce%3Ef%20g",
+            "a%22b%26c%2fd%3ce%3ef%20g",
+            "a%22b%26c%2Fd%3Ce%3Ef+g",
+        ] {
+            assert!(occurs(&[secret], &format!("postgres://u:{url}@db")), "{url}");
+        }
         assert!(occurs(&[secret], "a\"b&c/d<e>f g"));
     }
 

@@ -16,7 +16,12 @@ pub(super) fn spellings(secret: &str) -> BTreeSet<String> {
         .replace('&', "\\u0026")
         .replace('<', "\\u003c")
         .replace('>', "\\u003e");
-    BTreeSet::from([plain.to_owned(), go, json.to_owned(), percent_encoded(plain)])
+    let [url, lower] = [true, false].map(|is_upper| percent_encoded(plain, is_upper));
+    // Forms, and the function `urlencode` of Terraform, write a space as `+`; a plus sign of the secret is `%2B`.
+    let forms = [&url, &lower].map(|url| url.replace("%20", "+"));
+    let mut all = BTreeSet::from([plain.to_owned(), go, json.to_owned(), url, lower]);
+    all.extend(forms);
+    all
 }
 
 /// Ends of a line, in plain text and in JSON text. The longer ones come first.
@@ -44,7 +49,8 @@ pub(super) fn unindented(text: &str) -> Option<String> {
     Some(lines.join("\n"))
 }
 
-fn percent_encoded(text: &str) -> String {
+/// Encodes a text for a URL, with hexadecimal digits in upper or lower case.
+fn percent_encoded(text: &str, is_upper: bool) -> String {
     let mut encoded = String::with_capacity(text.len());
     for byte in text.bytes() {
         match byte {
@@ -52,7 +58,8 @@ fn percent_encoded(text: &str) -> String {
                 encoded.push(char::from(byte));
             }
             // Writing to a string can't fail.
-            _ => _ = write!(encoded, "%{byte:02X}"),
+            _ if is_upper => _ = write!(encoded, "%{byte:02X}"),
+            _ => _ = write!(encoded, "%{byte:02x}"),
         }
     }
     encoded
