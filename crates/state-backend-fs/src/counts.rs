@@ -100,7 +100,7 @@ impl Meter {
             bytes: self.bytes.load(Ordering::Relaxed),
             fsyncs: self.fsyncs.load(Ordering::Relaxed),
             preallocations: self.preallocations.load(Ordering::Relaxed),
-            preallocated: self.reserved.load(Ordering::Relaxed),
+            preallocated: self.preallocated.load(Ordering::Relaxed),
         }
     }
 }
