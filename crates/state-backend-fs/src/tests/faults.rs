@@ -75,7 +75,7 @@ impl Faults {
             let file = object.rsplit('/').next().unwrap_or_default();
             let call = match call {
                 Call::Write(_) => "write".to_owned(),
-                Call::Preallocate(_) => "reserve".to_owned(),
+                Call::Preallocate(_) => "preallocate".to_owned(),
                 other => format!("{other:?}").to_lowercase(),
             };
             plan.record.push(format!("{call} {file}"));

@@ -175,7 +175,14 @@ impl Sealer {
             strings: secrets,
             inputs,
             outputs,
-        } = EntrySecrets::of(&open.entry);
+        } = match self.values.seals_all() {
+            // Each field is sealed, so only the strings are needed.
+            true => EntrySecrets {
+                strings: SecretStrings::of_entry(&open.entry),
+                ..EntrySecrets::default()
+            },
+            false => EntrySecrets::of(&open.entry),
+        };
         let has_marks =
             entry_has_sensitive(&open.entry) || !open.inputs.is_empty() || !open.outputs.is_empty();
         let mut entry = open.entry;
