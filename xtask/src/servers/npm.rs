@@ -75,14 +75,23 @@ pub(crate) fn azurite_exports(home: &Home) -> Result<Exports, Failure> {
 
 const S3RVER: &str = "s3rver@3.7.1";
 
+/// Lets s3rver keep empty folders. After a deletion it removes the object's folder if that is empty; a write that has
+/// just made this folder for another object then fails with `ENOENT`, and this ends the server.
+const KEEP_FOLDERS: &str = r"
+require('fs').rmdir = (path, ...rest) => rest.pop()(null);
+";
+
 pub(crate) fn install_s3rver(home: &Home) -> Result<Readiness, Failure> {
     install::from_npm(home, S3RVER, "s3rver")
 }
 
 pub(crate) fn launch_s3rver(home: &Home) -> Result<(), Failure> {
     let port = home.take_port("port")?;
-    let mut server = Command::new(program_of(home, "s3rver"));
+    let mut server = Command::new("node");
     server
+        .arg("--require")
+        .arg(home.write("keep-folders.js", KEEP_FOLDERS)?)
+        .arg(program_of(home, "s3rver"))
         .args(["--silent", "--address", "127.0.0.1", "--port", &port.to_string()])
         .args(["--configure-bucket", BUCKET, "--directory"])
         .arg(home.path("data"));
