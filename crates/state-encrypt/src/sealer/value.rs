@@ -25,7 +25,8 @@ pub(crate) enum Origin {
 /// A value with its sealed parts opened.
 pub(crate) struct OpenedValue {
     pub(crate) json: Json,
-    /// The spans in `json` that were sealed; they are sealed again, whatever the marks are.
+    /// The spans in `json` that are sealed whatever the marks are: those that were sealed, and objects of a caller with a
+    /// member `$sealed`, which a reader would mistake for sealed values.
     pub(crate) pinned: Vec<SecretSpan>,
 }
 
@@ -118,19 +119,22 @@ impl ValueSealer {
         let mut cipher = None;
         for (SecretSpan { pointer, range }, view) in sealed {
             let path = joined(prefix, &pointer);
-            let Some(token) = token(view) else {
-                if from == Origin::Caller || self.is_plaintext() {
-                    continue;
+            let value = match token(view) {
+                Some(token) => {
+                    self.refuse_if_plaintext(place, &path)?;
+                    let cipher = cipher.get_or_insert_with(|| self.cipher.at(place));
+                    let value = cipher.open(&path, &token)?;
+                    check_canonical(value, place, &path)?;
+                    value
                 }
-                return Err(Error::Malformed {
-                    place: place.at(&path),
-                    reason: "its form is unknown",
-                });
+                None if from == Origin::Caller || self.is_plaintext() => view.text(),
+                None => {
+                    return Err(Error::Malformed {
+                        place: place.at(&path),
+                        reason: "its form is unknown",
+                    });
+                }
             };
-            self.refuse_if_plaintext(place, &path)?;
-            let cipher = cipher.get_or_insert_with(|| self.cipher.at(place));
-            let value = cipher.open(&path, &token)?;
-            check_canonical(value, place, &path)?;
             text.push_str(&whole[end..range.start]);
             let start = text.len();
             text.push_str(value);
@@ -150,20 +154,24 @@ impl ValueSealer {
         Ok(OpenedValue { json, pinned })
     }
 
-    /// Seals the given spans of a value. Also seals each object of the user that has a member `$sealed`, because a
-    /// reader would mistake the object for a sealed value.
+    /// Seals the given spans of a value. They contain those that opening the value [pinned](OpenedValue::pinned).
     pub(crate) fn seal(
         &self,
         json: &Json,
-        mut spans: Vec<SecretSpan>,
+        spans: Vec<SecretSpan>,
         place: &Place<'_>,
         prefix: &str,
     ) -> Result<Json> {
         if self.is_plaintext() {
             return Ok(json.clone());
         }
-        spans.extend(with_member(json).into_iter().map(|(span, _)| span));
         let spans = united(json, spans);
+        debug_assert!(
+            with_member(json)
+                .iter()
+                .all(|(member, _)| spans.iter().any(|span| span.contains(member))),
+            "an object that looks sealed would stay as it is"
+        );
         if spans.is_empty() {
             return Ok(json.clone());
         }
