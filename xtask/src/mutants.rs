@@ -3,11 +3,13 @@
 //! A mutant is a patch `tests/mutants/<crate>/<name>.patch` (the format is in `tests/mutants/README.md`). It is applied
 //! in a copy of the tree with its own target folder, never in the developer's tree. The tests of the package that its
 //! header names must pass without the patch, and fail with the patch. A patch that no longer applies or compiles proves
-//! nothing, and fails the run like an undetected bug.
+//! nothing, and fails the run like an undetected bug. The tree is copied once, and patches with the same tests share
+//! their run without a patch.
 
 mod patch;
 mod scratch;
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
@@ -34,9 +36,11 @@ pub(crate) fn run(args: &[&str]) -> Result<(), Failure> {
 /// Runs these mutants and prints the verdict on each.
 fn judge(mutants: &[&Mutant]) -> Result<(), Failure> {
     let scratch = Scratch::open()?;
+    scratch.copy_tree()?;
+    let mut sound = BTreeSet::new();
     let mut survivors = Vec::new();
     for mutant in mutants {
-        let verdict = verdict(mutant, &scratch)
+        let verdict = verdict(mutant, &scratch, &mut sound)
             .map_err(|failure| Failure(format!("mutant {}: {failure}", mutant.name)))?;
         println!("{} {}: {}", verdict.word(), mutant.name, mutant.bug);
         match verdict {
@@ -69,7 +73,12 @@ impl Verdict {
     }
 }
 
-fn verdict(mutant: &Mutant, scratch: &Scratch) -> Result<Verdict, Failure> {
+/// The package and filter of a test run.
+type Tests = (String, Option<String>);
+
+/// Runs the tests of a mutant with its patch. If they aren't among the `sound` ones, which passed without a patch, they
+/// must do so first.
+fn verdict(mutant: &Mutant, scratch: &Scratch, sound: &mut BTreeSet<Tests>) -> Result<Verdict, Failure> {
     let log = scratch.log(&mutant.name);
     let run = |build_only: bool| {
         let mut command = tests_of(mutant, scratch);
@@ -81,28 +90,33 @@ fn verdict(mutant: &Mutant, scratch: &Scratch) -> Result<Verdict, Failure> {
         run_logged(&mut command, &log, (!build_only).then_some(LIMIT))
     };
     let failed = |what: &str| Err(Failure(format!("{what}; see {}", log.display())));
-    scratch.copy_tree()?;
-    if run(true)? != Ended::Passed {
-        return failed("the tests do not compile without the patch");
-    }
-    if run(false)? != Ended::Passed {
-        return failed("the tests fail without the patch");
-    }
-    if tests_in(&read(&log)?) == 0 {
-        return failed("its filter selects no test");
+    let tests = (mutant.tests.clone(), mutant.filter.clone());
+    if !sound.contains(&tests) {
+        if run(true)? != Ended::Passed {
+            return failed("the tests do not compile without the patch");
+        }
+        if run(false)? != Ended::Passed {
+            return failed("the tests fail without the patch");
+        }
+        if tests_in(&read(&log)?) == 0 {
+            return failed("its filter selects no test");
+        }
+        sound.insert(tests);
     }
     scratch.apply(mutant)?;
     if run(true)? != Ended::Passed {
         return failed("the patched code does not compile, which proves nothing: update the patch");
     }
-    Ok(match run(false)? {
+    let verdict = match run(false)? {
         Ended::Passed => Verdict::Survived,
         Ended::TimedOut => Verdict::Hung,
         Ended::Failed => match failed_tests(&log)? {
             tests if tests.is_empty() => return failed("the run failed, but no test did"),
             tests => Verdict::Caught(tests),
         },
-    })
+    };
+    scratch.remove(mutant)?;
+    Ok(verdict)
 }
 
 fn tests_of(mutant: &Mutant, scratch: &Scratch) -> Command {

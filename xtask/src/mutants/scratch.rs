@@ -57,9 +57,19 @@ impl Scratch {
 
     /// Applies the mutant's patch to the copy.
     pub(super) fn apply(&self, mutant: &Mutant) -> Result<(), Failure> {
+        self.patch(mutant, &[])
+    }
+
+    /// Takes the mutant's patch out of the copy again.
+    pub(super) fn remove(&self, mutant: &Mutant) -> Result<(), Failure> {
+        self.patch(mutant, &["--reverse"])
+    }
+
+    fn patch(&self, mutant: &Mutant, options: &[&str]) -> Result<(), Failure> {
         let path = self.folder.join("logs/applied.patch");
         fs::write(&path, &mutant.patch).map_err(|error| failed(&path, &error))?;
         let mut command = git_apply(&path);
+        command.args(options);
         command
             .current_dir(self.tree())
             // The copy may lie inside a repository, and git would then resolve the patched paths from that root.
