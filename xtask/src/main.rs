@@ -37,6 +37,7 @@ fn main() -> ExitCode {
         ["servers", ..] => servers::run(&args[1..]),
         ["mutants", rest @ ..] => mutants::run(rest),
         ["nightly", rest @ ..] => nightly::run(rest),
+        ["torture", rest @ ..] => nightly::torture(rest),
         [task] => run(task, SkipPolicy::Refuse),
         [task, "--allow-skips"] => run(task, SkipPolicy::Allow),
         _ => {
@@ -78,6 +79,8 @@ fn help() -> String {
   nightly [PART...] [--minutes N] [--scale N] [--seed N]
             long runs of randomized tests; results are written to docs/evidence; parts:
 {parts}
+  torture [--minutes N] [--seed N]
+            the nightly parts that attack the protocol, within 60 minutes or N: {torture}
   bench cli [--sizes N,N] [--rounds N] [--policies NAME,NAME] [--binary FILE]
             statectl beside Terraform: CPU time, wall time and memory, on a quiet machine
   bench count [--sessions N,N]
@@ -89,5 +92,6 @@ fn help() -> String {
 ",
         steps = ci::help(),
         parts = nightly::help(),
+        torture = nightly::torture_parts(),
     )
 }

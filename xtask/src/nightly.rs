@@ -1,4 +1,5 @@
-//! `cargo xtask nightly [PART...] [--minutes N] [--scale N] [--seed N]`: test runs that are too long for every change.
+//! `cargo xtask nightly [PART...] [--minutes N] [--scale N] [--seed N]`: test runs that are too long for every change;
+//! and `cargo xtask torture [--minutes N]`, which runs those parts that attack the protocol.
 //!
 //! A part is a row of the table in `nightly/parts.rs`. It repeats a test with another seed in each round, or runs it
 //! once with its counts multiplied. Each run is appended to `docs/evidence/<date>-<commit>.md`, with commit, counts,
@@ -13,7 +14,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use crate::mutants;
 use crate::process::{Ended, Failure, cargo, now, probe, run_logged, target, tests_in};
 use evidence::{Row, Verdict};
-use parts::{PARTS, Part, Rounds, Tests, Work};
+use parts::{PARTS, Part, Rounds, TORTURE, Tests, Work};
 
 /// Limits and settings from the command line.
 #[derive(Debug, PartialEq, Eq)]
@@ -24,6 +25,18 @@ struct Limits {
     scale: Option<u32>,
     /// The seed of the first round of each part.
     seed: u64,
+}
+
+/// How long `cargo xtask torture` runs without `--minutes`.
+const TORTURE_MINUTES: &str = "60";
+
+/// `cargo xtask torture [--minutes N] [--seed N]`: the parts of `nightly` that attack the protocol, within a limit of time.
+pub(crate) fn torture(args: &[&str]) -> Result<(), Failure> {
+    let mut all = TORTURE.to_vec();
+    // The last value of an option counts.
+    all.extend(["--minutes", TORTURE_MINUTES]);
+    all.extend(args);
+    run(&all)
 }
 
 /// `cargo xtask nightly ...`
@@ -65,6 +78,11 @@ pub(crate) fn run(args: &[&str]) -> Result<(), Failure> {
         return Ok(());
     }
     Err(Failure(format!("nightly parts failed: {}", failed.join(", "))))
+}
+
+/// Returns the names of the parts of `torture`.
+pub(crate) fn torture_parts() -> String {
+    TORTURE.join(", ")
 }
 
 /// Returns one line of help for each part.

@@ -174,6 +174,20 @@ pub(super) const PARTS: &[Part] = &[
         },
     },
     Part {
+        name: "simulation",
+        about: "processes on one stack of an object store, with pauses, crashes and takeovers, 20,000 seeds in CI",
+        work: Work::Rounds(Rounds {
+            tests: Tests {
+                cargo: &["-p", "state-backend-object-store", "--test", "objects"],
+                filters: &["processes_on_one_stack_lose_nothing_and_get_on"],
+            },
+            rounds: 50,
+            unit: "seeds",
+            per_round: 20_000,
+            seeds_per_round: 20_000,
+        }),
+    },
+    Part {
         name: "models",
         about: "searches of the protocol models with larger bounds",
         work: Work::Scaled {
@@ -246,9 +260,21 @@ pub(super) const PARTS: &[Part] = &[
     },
 ];
 
+/// The parts of `cargo xtask torture`: those that attack the protocol with crashes, faults and races.
+pub(super) const TORTURE: &[&str] = &[
+    "kills",
+    "killed-up",
+    "corruption",
+    "races",
+    "schedules",
+    "simulation",
+    "models",
+    "pairs",
+];
+
 #[cfg(test)]
 mod tests {
-    use super::{PARTS, Rounds, Work};
+    use super::{PARTS, Rounds, TORTURE, Work};
     use crate::process::root;
     use std::collections::BTreeSet;
 
@@ -256,6 +282,7 @@ mod tests {
     fn each_part_has_a_unique_name_and_some_work() {
         let names: BTreeSet<&str> = PARTS.iter().map(|part| part.name).collect();
         assert_eq!(names.len(), PARTS.len());
+        assert!(TORTURE.iter().all(|name| names.contains(name)));
         for part in PARTS {
             let does_nothing = matches!(
                 part.work,

@@ -10,6 +10,7 @@ mod first_contact;
 mod leases;
 mod model;
 mod schedules;
+mod simulation;
 mod statuses;
 mod uploads;
 

@@ -12,7 +12,7 @@ use state_core::{
     Backend, Digest, Epoch, Error, Frame, Head, Lineage, Nonce, Result, Serial, Slot, StackName, Timestamp,
     Writer,
 };
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
 
 /// The outcome of a write, as far as its writer knows.
@@ -40,6 +40,8 @@ pub(crate) struct Oracle {
     /// Ids of client locks whose swap was acknowledged, and of those that may have taken effect.
     locks: Mutex<Vec<(String, WriteOutcome)>>,
     pointers: Mutex<Vec<(NamePointer, WriteOutcome)>>,
+    /// The payloads that readers saw, which must stay.
+    shown: Mutex<BTreeMap<Slot, Vec<u8>>>,
 }
 
 pub(crate) fn write_outcome<T>(result: &Result<T>) -> WriteOutcome {
@@ -129,13 +131,16 @@ impl Actor {
             &payload,
             &tail.chain,
         )?;
-        let result = writer.append(&frame).await;
-        self.oracle.tried.lock().unwrap().push(AppendAttempt {
+        // Recorded before, because the writer may die meanwhile.
+        let attempt = AppendAttempt {
             who: self.who.clone(),
             slot: tail.next,
             payload,
-            write_outcome: write_outcome(&result),
-        });
+            write_outcome: WriteOutcome::Unknown,
+        };
+        let at = pushed(&self.oracle.tried, attempt);
+        let result = writer.append(&frame).await;
+        self.oracle.tried.lock().unwrap()[at].write_outcome = write_outcome(&result);
         self.held = result.is_ok().then(|| {
             let tail = Tail {
                 next: frame.slot().next(),
@@ -163,12 +168,9 @@ impl Actor {
             head.client_lock = Some(lock.clone());
             Ok(())
         };
+        let at = pushed(&self.oracle.locks, (id, WriteOutcome::Unknown));
         let result = writer.swap_head(self.nonce(), &change).await;
-        self.oracle
-            .locks
-            .lock()
-            .unwrap()
-            .push((id, write_outcome(&result)));
+        self.oracle.locks.lock().unwrap()[at].1 = write_outcome(&result);
         result.map(drop)
     }
 
@@ -240,12 +242,9 @@ impl Actor {
         let there = self.backend.read_name(&name).await?;
         let pointer = NamePointer::new(name.clone(), NameTarget::Lineage(self.lineage), self.nonce());
         let expected = there.map(|there| there.nonce);
+        let at = pushed(&self.oracle.pointers, (pointer.clone(), WriteOutcome::Unknown));
         let result = self.backend.swap_name(&name, expected, &pointer).await;
-        self.oracle
-            .pointers
-            .lock()
-            .unwrap()
-            .push((pointer, write_outcome(&result)));
+        self.oracle.pointers.lock().unwrap()[at].1 = write_outcome(&result);
         result
     }
 
@@ -267,6 +266,36 @@ impl Actor {
     }
 }
 
+/// Appends an element, and returns its index.
+fn pushed<T>(list: &Mutex<Vec<T>>, element: T) -> usize {
+    let mut list = list.lock().unwrap();
+    list.push(element);
+    list.len() - 1
+}
+
+impl Actor {
+    /// As [`Self::check_reader_view`], on a store whose lists and reads are current: the view also contains each frame that
+    /// was acknowledged before, and all of it stays.
+    pub(crate) async fn check_current_view(&self) -> Result<()> {
+        let acknowledged = self.oracle.acknowledged();
+        let view = self.backend.read_journal(self.lineage, None).await;
+        write_outcome(&view);
+        let view = view?;
+        self.oracle.judge(&view.frames, Slot::ZERO, false);
+        let frames: BTreeMap<Slot, &[u8]> = view
+            .frames
+            .iter()
+            .map(|frame| (frame.slot(), frame.payload()))
+            .collect();
+        for (slot, payload) in acknowledged.range(view.head.base.start..) {
+            let shown = frames.get(slot).copied();
+            assert_eq!(shown, Some(&**payload), "an acknowledged frame isn't shown");
+        }
+        self.oracle.show(&view.frames);
+        Ok(())
+    }
+}
+
 fn name() -> StackName {
     StackName::new("shop", "production").unwrap()
 }
@@ -281,6 +310,29 @@ pub(crate) async fn new_stack(backend: &ObjectBackend, entropy: &SeededEntropy) 
 }
 
 impl Oracle {
+    /// Returns the acknowledged payloads.
+    fn acknowledged(&self) -> BTreeMap<Slot, Vec<u8>> {
+        let tried = self.tried.lock().unwrap();
+        let acknowledged = tried
+            .iter()
+            .filter(|tried| tried.write_outcome == WriteOutcome::Acknowledged);
+        acknowledged
+            .map(|tried| (tried.slot, tried.payload.clone()))
+            .collect()
+    }
+
+    /// Records what a reader saw. Two readers never see different frames in one slot.
+    fn show(&self, frames: &[Frame]) {
+        let mut shown = self.shown.lock().unwrap();
+        for frame in frames {
+            let before = shown.insert(frame.slot(), frame.payload().to_vec());
+            assert!(
+                before.is_none_or(|before| before == frame.payload()),
+                "a frame was replaced after a reader had seen it"
+            );
+        }
+    }
+
     /// Reads everything at the end, without faults, and checks it.
     pub(crate) async fn judge_store(&self, backend: &ObjectBackend, lineage: Lineage) {
         let head = backend.read_head(lineage).await.unwrap();
@@ -320,6 +372,13 @@ impl Oracle {
                 "a refused frame is visible: {known:?}"
             );
             assert_eq!(known.slot, frame.slot(), "{known:?}");
+        }
+        let shown = self.shown.lock().unwrap();
+        for (slot, payload) in shown.range(floor..).filter(|_| whole) {
+            let stays = frames
+                .iter()
+                .any(|frame| frame.slot() == *slot && frame.payload() == payload);
+            assert!(stays, "a reader saw a frame that is gone: {slot}");
         }
         for tried in tried.iter().filter(|_| whole) {
             let is_lost = tried.write_outcome == WriteOutcome::Acknowledged
