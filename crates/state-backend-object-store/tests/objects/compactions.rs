@@ -3,8 +3,9 @@
 mod earlier;
 
 use super::*;
-use model::{Actor, Oracle, new_stack};
+use model::{Actor, new_stack};
 use object_store::ObjectStoreExt;
+use oracle::Oracle;
 use state_core::backend::{CollectableStore, StoredItemName, Tail};
 use state_core::testkit::conformance::Bench;
 use state_core::{Backend, Lineage, Slot};

@@ -1,7 +1,8 @@
 //! One fault at every request of thirty operations: with retries, no caller notices it.
 
 use super::*;
-use model::{Actor, Oracle, WriteOutcome, new_stack};
+use model::{Actor, new_stack};
+use oracle::{Oracle, WriteOutcome};
 use state_backend_object_store::testkit::StoreFault;
 use state_core::backend::RemoteStore;
 use state_core::{ErrorKind, Lineage, Result};

@@ -1,7 +1,8 @@
 //! Leases: their duration, and the operations of a holder that lost its lease.
 
 use super::*;
-use model::{Actor, Oracle, WriteOutcome, new_stack};
+use model::{Actor, new_stack};
+use oracle::{Oracle, WriteOutcome};
 use state_core::backend::{Acquire, RemoteStore};
 use state_core::{Backend, Error, ErrorKind, Lineage};
 use std::time::Duration;

@@ -1,5 +1,7 @@
-//! Writers on one stack, and an oracle that sees only the results that the writers received.
+//! Writers on one stack.
 
+use super::history::NEVER;
+use super::oracle::{AppendAttempt, Oracle, WriteOutcome, pushed, write_outcome};
 use super::*;
 use bytes::Bytes;
 use state_core::backend::{
@@ -9,59 +11,9 @@ use state_core::head::{Base, Collection, SnapshotRef};
 use state_core::journal::FrameKind;
 use state_core::testkit::clock::SeededEntropy;
 use state_core::{
-    Backend, Digest, Epoch, Error, Frame, Head, Lineage, Nonce, Result, Serial, Slot, StackName, Timestamp,
-    Writer,
+    Backend, Digest, Epoch, Frame, Head, Lineage, Nonce, Result, Serial, Slot, StackName, Timestamp, Writer,
 };
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Mutex;
-
-/// The outcome of a write, as far as its writer knows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum WriteOutcome {
-    Acknowledged,
-    /// The write definitely had no effect.
-    NotApplied,
-    Unknown,
-}
-
-/// A frame that a writer tried to append, and the result.
-#[derive(Clone, Debug)]
-struct AppendAttempt {
-    who: String,
-    slot: Slot,
-    payload: Vec<u8>,
-    write_outcome: WriteOutcome,
-}
-
-/// The results of all writers together.
-#[derive(Debug, Default)]
-pub(crate) struct Oracle {
-    tried: Mutex<Vec<AppendAttempt>>,
-    /// Ids of client locks whose swap was acknowledged, and of those that may have taken effect.
-    locks: Mutex<Vec<(String, WriteOutcome)>>,
-    pointers: Mutex<Vec<(NamePointer, WriteOutcome)>>,
-    /// The payloads that readers saw, which must stay.
-    shown: Mutex<BTreeMap<Slot, Vec<u8>>>,
-}
-
-pub(crate) fn write_outcome<T>(result: &Result<T>) -> WriteOutcome {
-    match result {
-        Ok(_) => WriteOutcome::Acknowledged,
-        Err(
-            Error::Indeterminate { .. }
-            | Error::Fenced {
-                indeterminate: true, ..
-            },
-        ) => WriteOutcome::Unknown,
-        Err(error) => {
-            assert!(
-                !matches!(error, Error::Corrupt { .. } | Error::Malformed { .. }),
-                "{error:?}"
-            );
-            WriteOutcome::NotApplied
-        }
-    }
-}
 
 /// One process: its handle to the store, and the lock if it holds it.
 pub(crate) struct Actor {
@@ -104,9 +56,13 @@ impl Actor {
             head_nonce: self.nonce(),
             fence_nonce: self.nonce(),
         };
+        let called = self.oracle.lock_history.moment();
         let acquired = self.backend.acquire(self.lineage, &request).await;
         write_outcome(&acquired);
         let acquired = acquired?;
+        let time = called..self.oracle.lock_history.moment();
+        let epoch = (acquired.writer.epoch(), time);
+        self.oracle.epochs.lock().unwrap().push(epoch);
         self.held = Some((acquired.writer, acquired.tail));
         Ok(())
     }
@@ -137,10 +93,15 @@ impl Actor {
             slot: tail.next,
             payload,
             write_outcome: WriteOutcome::Unknown,
+            time: self.oracle.lock_history.moment()..NEVER,
         };
         let at = pushed(&self.oracle.tried, attempt);
         let result = writer.append(&frame).await;
-        self.oracle.tried.lock().unwrap()[at].write_outcome = write_outcome(&result);
+        let attempt = &mut self.oracle.tried.lock().unwrap()[at];
+        attempt.write_outcome = write_outcome(&result);
+        if result.is_ok() {
+            attempt.time.end = self.oracle.lock_history.moment();
+        }
         self.held = result.is_ok().then(|| {
             let tail = Tail {
                 next: frame.slot().next(),
@@ -168,9 +129,13 @@ impl Actor {
             head.client_lock = Some(lock.clone());
             Ok(())
         };
+        let write = self.oracle.lock_history.write(Some(id.clone()));
         let at = pushed(&self.oracle.locks, (id, WriteOutcome::Unknown));
         let result = writer.swap_head(self.nonce(), &change).await;
         self.oracle.locks.lock().unwrap()[at].1 = write_outcome(&result);
+        if result.is_ok() {
+            self.oracle.lock_history.acknowledge(write);
+        }
         result.map(drop)
     }
 
@@ -239,12 +204,19 @@ impl Actor {
     /// Replaces the stack's name pointer by an equal one with a new nonce.
     pub(crate) async fn rename(&mut self) -> Result<()> {
         let name = name();
+        let called = self.oracle.pointer_history.moment();
         let there = self.backend.read_name(&name).await?;
+        let seen = there.as_ref().map(|there| there.nonce.to_string());
+        self.oracle.pointer_history.read(called, seen);
         let pointer = NamePointer::new(name.clone(), NameTarget::Lineage(self.lineage), self.nonce());
         let expected = there.map(|there| there.nonce);
+        let write = self.oracle.pointer_history.write(Some(pointer.nonce.to_string()));
         let at = pushed(&self.oracle.pointers, (pointer.clone(), WriteOutcome::Unknown));
         let result = self.backend.swap_name(&name, expected, &pointer).await;
         self.oracle.pointers.lock().unwrap()[at].1 = write_outcome(&result);
+        if result.is_ok() {
+            self.oracle.pointer_history.acknowledge(write);
+        }
         result
     }
 
@@ -264,20 +236,12 @@ impl Actor {
         self.oracle.judge(&view?.frames, Slot::ZERO, false);
         Ok(())
     }
-}
 
-/// Appends an element, and returns its index.
-fn pushed<T>(list: &Mutex<Vec<T>>, element: T) -> usize {
-    let mut list = list.lock().unwrap();
-    list.push(element);
-    list.len() - 1
-}
-
-impl Actor {
     /// As [`Self::check_reader_view`], on a store whose lists and reads are current: the view also contains each frame that
     /// was acknowledged before, and all of it stays.
     pub(crate) async fn check_current_view(&self) -> Result<()> {
         let acknowledged = self.oracle.acknowledged();
+        let called = self.oracle.lock_history.moment();
         let view = self.backend.read_journal(self.lineage, None).await;
         write_outcome(&view);
         let view = view?;
@@ -292,11 +256,13 @@ impl Actor {
             assert_eq!(shown, Some(&**payload), "an acknowledged frame isn't shown");
         }
         self.oracle.show(&view.frames);
+        let lock = view.head.client_lock.map(|lock| lock.id);
+        self.oracle.lock_history.read(called, lock);
         Ok(())
     }
 }
 
-fn name() -> StackName {
+pub(super) fn name() -> StackName {
     StackName::new("shop", "production").unwrap()
 }
 
@@ -307,120 +273,4 @@ pub(crate) async fn new_stack(backend: &ObjectBackend, entropy: &SeededEntropy) 
         .create_stack(&Head::new(lineage, name(), Nonce::random(entropy)))
         .await?;
     Ok(lineage)
-}
-
-impl Oracle {
-    /// Returns the acknowledged payloads.
-    fn acknowledged(&self) -> BTreeMap<Slot, Vec<u8>> {
-        let tried = self.tried.lock().unwrap();
-        let acknowledged = tried
-            .iter()
-            .filter(|tried| tried.write_outcome == WriteOutcome::Acknowledged);
-        acknowledged
-            .map(|tried| (tried.slot, tried.payload.clone()))
-            .collect()
-    }
-
-    /// Records what a reader saw. Two readers never see different frames in one slot.
-    fn show(&self, frames: &[Frame]) {
-        let mut shown = self.shown.lock().unwrap();
-        for frame in frames {
-            let before = shown.insert(frame.slot(), frame.payload().to_vec());
-            assert!(
-                before.is_none_or(|before| before == frame.payload()),
-                "a frame was replaced after a reader had seen it"
-            );
-        }
-    }
-
-    /// Reads everything at the end, without faults, and checks it.
-    pub(crate) async fn judge_store(&self, backend: &ObjectBackend, lineage: Lineage) {
-        let head = backend.read_head(lineage).await.unwrap();
-        let view = backend.read_journal(lineage, Some(head.floor)).await.unwrap();
-        self.judge(&view.frames, head.floor, true);
-        backend.read_journal(lineage, None).await.unwrap();
-        let lock = head.client_lock.map(|lock| lock.id);
-        check_last(&self.locks.lock().unwrap(), lock.as_ref());
-        let pointer = backend.read_name(&name()).await.unwrap();
-        check_last(&self.pointers.lock().unwrap(), pointer.as_ref());
-    }
-
-    /// Checks that each acknowledged frame exists once, in its slot and in order, and that no refused frame exists.
-    fn judge(&self, frames: &[Frame], floor: Slot, whole: bool) {
-        let tried = self.tried.lock().unwrap();
-        let mut seen = BTreeSet::new();
-        let mut epoch = Epoch::ZERO;
-        for frame in frames {
-            assert!(
-                frame.epoch() >= epoch,
-                "a frame of an older owner follows one of a newer owner"
-            );
-            epoch = frame.epoch();
-            if frame.kind() == FrameKind::Fence {
-                continue;
-            }
-            assert!(seen.insert(frame.payload().to_vec()), "a frame exists twice");
-            let known = tried.iter().find(|tried| tried.payload == frame.payload());
-            // A reader may see the frame before its writer gets the answer.
-            let Some(known) = known else {
-                assert!(!whole, "a frame that no writer wrote");
-                continue;
-            };
-            assert_ne!(
-                known.write_outcome,
-                WriteOutcome::NotApplied,
-                "a refused frame is visible: {known:?}"
-            );
-            assert_eq!(known.slot, frame.slot(), "{known:?}");
-        }
-        let shown = self.shown.lock().unwrap();
-        for (slot, payload) in shown.range(floor..).filter(|_| whole) {
-            let stays = frames
-                .iter()
-                .any(|frame| frame.slot() == *slot && frame.payload() == payload);
-            assert!(stays, "a reader saw a frame that is gone: {slot}");
-        }
-        for tried in tried.iter().filter(|_| whole) {
-            let is_lost = tried.write_outcome == WriteOutcome::Acknowledged
-                && tried.slot >= floor
-                && !seen.contains(&tried.payload);
-            assert!(
-                !is_lost,
-                "an acknowledged frame is lost: {tried:?} of {tried:#?}",
-                tried = tried.who
-            );
-        }
-    }
-
-    pub(crate) fn count(&self, write_outcome: WriteOutcome) -> usize {
-        self.tried
-            .lock()
-            .unwrap()
-            .iter()
-            .filter(|tried| tried.write_outcome == write_outcome)
-            .count()
-    }
-}
-
-/// Checks the present value against all writes. It must be the last acknowledged value, or a later value whose outcome
-/// is unknown. No refused value may be present, and no value that is older than an acknowledged one.
-fn check_last<T: PartialEq + std::fmt::Debug>(said: &[(T, WriteOutcome)], there: Option<&T>) {
-    let last = said
-        .iter()
-        .rposition(|(_, write_outcome)| *write_outcome == WriteOutcome::Acknowledged);
-    let Some(there) = there else {
-        assert_eq!(last, None, "the acknowledged value is missing: {said:?}");
-        return;
-    };
-    let found = said.iter().position(|(value, _)| value == there);
-    let found = found.unwrap_or_else(|| panic!("{there:?} was never written: {said:?}"));
-    assert_ne!(
-        said[found].1,
-        WriteOutcome::NotApplied,
-        "{there:?} was refused: {said:?}"
-    );
-    assert!(
-        last.is_none_or(|last| found >= last),
-        "{there:?} is older than what was acknowledged: {said:?}"
-    );
 }

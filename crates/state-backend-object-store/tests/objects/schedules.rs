@@ -3,7 +3,8 @@
 
 use super::*;
 use futures_util::FutureExt;
-use model::{Actor, Oracle, WriteOutcome, new_stack};
+use model::{Actor, new_stack};
+use oracle::{Oracle, WriteOutcome};
 use state_backend_object_store::testkit::StoreFault;
 use state_core::Entropy;
 use state_core::backend::RemoteStore;

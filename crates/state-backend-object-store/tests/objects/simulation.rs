@@ -4,7 +4,8 @@
 
 mod network;
 
-use super::model::{Actor, Oracle, new_stack, write_outcome};
+use super::model::{Actor, new_stack};
+use super::oracle::{Oracle, write_outcome};
 use super::*;
 use futures_util::FutureExt;
 use network::{Gate, Line, SkewedClock, World};
@@ -249,6 +250,7 @@ impl Run {
         last.append().await.expect("nothing disturbs the last process");
         self.oracle.judge_store(&last.backend, self.lineage).await;
         last.release().await.expect("nothing disturbs the last process");
+        self.oracle.judge_order();
     }
 }
 

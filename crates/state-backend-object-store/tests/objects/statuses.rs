@@ -2,7 +2,8 @@
 //! writes stay, refused writes don't exist, and the next writer can take over.
 
 use super::*;
-use model::{Actor, Oracle, new_stack};
+use model::{Actor, new_stack};
+use oracle::Oracle;
 use state_backend_object_store::testkit::StoreFault;
 use state_core::backend::RemoteStore;
 use state_core::{Backend, ErrorKind, Lineage, Result};
