@@ -191,3 +191,6 @@ impl fmt::Debug for Cipher {
         write!(f, "Cipher({})", self.key_id)
     }
 }
+
+#[cfg(test)]
+mod tests;
