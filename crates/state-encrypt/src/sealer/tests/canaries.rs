@@ -91,7 +91,7 @@ fn secret_snapshot() -> Snapshot {
         result: Some(RefusedResult {
             outcome: Outcome::Succeeded,
             entry: Some(pending),
-            violations: Vec::new(),
+            violations: vec!["its parent is missing".to_owned()],
         }),
     }];
     let canary = Json::from_string(CANARY);
