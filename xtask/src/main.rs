@@ -74,8 +74,8 @@ fn help() -> String {
             a step also runs alone: `cargo xtask STEP`; with --allow-skips, tests may be skipped
             because a tool or server is missing
 {steps}
-  mutants [NAME...] [--sample N]
-            deliberate bugs that the tests must detect
+  mutants [NAME...] [--sample N] [--unjudged]
+            deliberate bugs that the tests must detect; --unjudged runs those that no run has judged yet
   nightly [PART...] [--minutes N] [--scale N] [--seed N]
             long runs of randomized tests; results are written to docs/evidence; parts:
 {parts}

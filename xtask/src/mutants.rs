@@ -1,4 +1,4 @@
-//! `cargo xtask mutants [NAME...] [--sample N]`: checks that the tests detect deliberate bugs.
+//! `cargo xtask mutants [NAME...] [--sample N] [--unjudged]`: checks that the tests detect deliberate bugs.
 //!
 //! A mutant is a patch `tests/mutants/<crate>/<name>.patch` (the format is in `tests/mutants/README.md`). It is applied
 //! in a copy of the tree with its own target folder, never in the developer's tree. The tests of the package that its
@@ -147,24 +147,28 @@ fn failed_tests(log: &Path) -> Result<Vec<String>, Failure> {
     Ok(tests)
 }
 
-/// Returns the chosen mutants: all, some by name, or a sample that depends on the commit.
+/// Returns the chosen mutants: all, a sample that depends on the commit, those that no run has judged yet, or some by name.
+/// All and the sample don't contain those that no run has judged.
 fn choose<'a>(
     mutants: &'a [Mutant],
     args: &[&str],
     seed: impl Fn() -> Result<u64, Failure>,
 ) -> Result<Vec<&'a Mutant>, Failure> {
+    let (judged, unjudged): (Vec<&Mutant>, Vec<&Mutant>) =
+        mutants.iter().partition(|mutant| mutant.is_judged);
     match args {
-        [] => Ok(mutants.iter().collect()),
+        [] => Ok(judged),
+        ["--unjudged"] => Ok(unjudged),
         ["--sample", count] => {
             let count: usize = count
                 .parse()
                 .map_err(|_| Failure(format!("`--sample {count}` is not a number")))?;
-            let length = mutants.len();
+            let length = judged.len();
             // A stride spreads the sample over crates, because neighbours are often of one crate.
             let start = usize::try_from(seed()? % length.max(1) as u64).unwrap_or(0);
             let count = count.min(length);
             let stride = length.checked_div(count).unwrap_or(1).max(1);
-            let picked = (0..count).map(|pick| &mutants[(start + pick * stride) % length]);
+            let picked = (0..count).map(|pick| judged[(start + pick * stride) % length]);
             Ok(picked.collect())
         }
         names => names
@@ -203,6 +207,7 @@ mod tests {
             bug: String::new(),
             tests: String::new(),
             filter: None,
+            is_judged: true,
             patch: String::new(),
         };
         (0..count).map(named).collect()
@@ -226,6 +231,17 @@ mod tests {
         assert_eq!(seen.len(), 7);
         assert_eq!(names(&all, &["--sample", "9"], 3).len(), 7);
         assert!(names(&[], &["--sample", "1"], 3).is_empty());
+    }
+
+    #[test]
+    fn unjudged_mutant_is_only_in_its_own_choices() {
+        let mut all = mutants(3);
+        all[1].is_judged = false;
+        assert_eq!(names(&all, &[], 0), ["crate/bug-0", "crate/bug-2"]);
+        assert_eq!(names(&all, &["--sample", "3"], 1).len(), 2);
+        for chosen in [["--unjudged"], ["crate/bug-1"]] {
+            assert_eq!(names(&all, &chosen, 0), ["crate/bug-1"]);
+        }
     }
 
     #[test]

@@ -19,6 +19,8 @@ pub(super) struct Mutant {
     pub(super) tests: String,
     /// A filter on the names of these tests; `None` runs all.
     pub(super) filter: Option<String>,
+    /// Whether a run has shown that the tests detect it. The header `Verdict: none yet` says that none has.
+    pub(super) is_judged: bool,
     /// The whole file. `git apply` skips the header.
     pub(super) patch: String,
 }
@@ -52,7 +54,7 @@ impl Mutant {
         let diff = text
             .find("diff --git ")
             .ok_or_else(|| wrong("there is no `diff --git`"))?;
-        let (mut bug, mut promise, mut tests, mut filter) = (None, None, None, None);
+        let (mut bug, mut promise, mut tests, mut filter, mut verdict) = (None, None, None, None, None);
         for line in text[..diff].lines().filter(|line| !line.trim().is_empty()) {
             let (key, value) = line
                 .split_once(": ")
@@ -62,6 +64,7 @@ impl Mutant {
                 "Promise" => &mut promise,
                 "Tests" => &mut tests,
                 "Filter" => &mut filter,
+                "Verdict" if value == "none yet" => &mut verdict,
                 _ => return Err(wrong(&format!("unknown header `{key}`"))),
             };
             *place = Some(value.trim().to_owned());
@@ -73,6 +76,7 @@ impl Mutant {
             bug: format!("{bug} ({promise})"),
             tests: tests.ok_or_else(|| missing("Tests"))?,
             filter,
+            is_judged: verdict.is_none(),
             name,
             patch: text,
         })
@@ -106,6 +110,10 @@ mod tests {
         assert_eq!(mutant.bug, "a comparison is dropped (P2)");
         assert_eq!(mutant.tests, "state-manager");
         assert_eq!(mutant.filter.as_deref(), Some("fenced"));
+        assert!(mutant.is_judged);
+        let unjudged = parse(&text.replace("Filter: fenced", "Verdict: none yet")).expect("a mutant");
+        assert!(!unjudged.is_judged);
+        parse(&text.replace("Filter: fenced", "Verdict: caught")).expect_err("a verdict is not written down");
         assert_eq!(mutant.patch, text);
     }
 

@@ -116,12 +116,17 @@ async fn print_comparison(context: &Context, args: &Args, compared: Comparison) 
         true => view.reveal(snapshot).await,
         false => opened(&view, snapshot).await,
     };
-    let (old_snapshot, new_snapshot) = (open(old_snapshot).await?, open(new_snapshot).await?);
+    let opened = (
+        open(old_snapshot.clone()).await?,
+        open(new_snapshot.clone()).await?,
+    );
+    // Under the policy `all`, values are sealed that no mark covers.
+    let diff = diff(&opened.0, &opened.1).with_sealed(&old_snapshot, &new_snapshot);
     let compared = DiffReport {
         stack: view.name.to_string(),
         old,
         new,
-        diff: diff(&old_snapshot, &new_snapshot).masked(context.settings.mask()),
+        diff: diff.masked(context.settings.mask()),
     };
     let report = context.report("diff", &compared, Vec::new(), |page| print(page, &compared))?;
     let differs = args.detailed_exitcode && !compared.diff.identical;

@@ -35,6 +35,7 @@ mod change;
 mod fields;
 mod masked;
 mod pairs;
+mod sealed_values;
 mod sides;
 
 #[cfg(test)]

@@ -1,3 +1,5 @@
+//! Tests of nonces: they depend on the value, and commit to the key.
+
 use super::*;
 use crate::fixtures::key;
 use crate::place::{Owner, Side};
