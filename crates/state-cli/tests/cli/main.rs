@@ -23,6 +23,7 @@ mod found_paths;
 mod full_disk;
 mod gc;
 mod guides;
+mod hidden;
 mod hints;
 mod housekeeping;
 mod hygiene;

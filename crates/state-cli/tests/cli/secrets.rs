@@ -56,21 +56,6 @@ fn show_secrets_prints_secrets() {
 }
 
 #[test]
-fn placeholder_printed_for_a_script_is_warned_of() {
-    let sandbox = Sandbox::with_shop();
-    let hidden = sandbox.run(&["outputs", "password", "--raw"]).exits(0);
-    assert!(hidden.stderr.contains("a placeholder is printed"), "{hidden:?}");
-    for shown in [
-        &["outputs", "password", "--raw", "--show-secrets"][..],
-        &["outputs", "mixed", "--raw"],
-        &["outputs", "password"],
-    ] {
-        let shown = sandbox.run(shown).exits(0);
-        assert!(!shown.stderr.contains("placeholder"), "{shown:?}");
-    }
-}
-
-#[test]
 fn malformed_file_error_has_position_and_no_content() {
     let sandbox = Sandbox::new();
     let text = std::fs::read_to_string(fixture("shop.tfstate")).unwrap();
