@@ -17,6 +17,10 @@ pub(super) fn review(edit: &StateEdit<'_>) -> EditReview {
     let mut touched = HashSet::new();
     for change in edit.changes() {
         let Some(after) = change.after else { continue };
+        // A stack may also hold resources of a program of its own, which Terraform never loads.
+        if change.before.is_some_and(|before| address(before).is_err()) {
+            continue;
+        }
         match address(after).and_then(|address| inspect(change, after, &address).map(|()| address)) {
             Ok(address) if change.before.is_none_or(|before| before.address != after.address) => {
                 touched.insert(address.resource.to_string());
@@ -188,9 +192,12 @@ fn provider(entry: &Entry) -> Option<String> {
     is_readable.then(|| provider.into_owned())
 }
 
+/// Returns whether an entry has a value in one of its fields.
+type IsSet = fn(&Entry) -> bool;
+
 /// Fields that an edit may set and that a Terraform state has no place for, with the way to express them in a
 /// configuration.
-const UNSUPPORTED: [(&str, fn(&Entry) -> bool, &str); 6] = [
+const UNSUPPORTED: [(&str, IsSet, &str); 6] = [
     (
         "protect",
         |entry| entry.protect,
