@@ -2,6 +2,7 @@
 //! Terraform accepts exports of later revisions.
 
 mod cli;
+mod edits;
 mod providers;
 mod schemas;
 

@@ -9,6 +9,9 @@ use std::sync::OnceLock;
 /// A state format, as named by a flag.
 pub(crate) type Format = &'static dyn StateFormat;
 
+/// The name of the native format.
+pub(crate) const NATIVE: &str = "native";
+
 /// Set once before the arguments are parsed, because help texts and flag values depend on the formats.
 static FORMATS: OnceLock<Formats> = OnceLock::new();
 

@@ -9,6 +9,7 @@
 mod approvals;
 mod commands;
 mod context;
+mod edit_review;
 mod entry;
 mod error;
 mod exit;
@@ -32,6 +33,7 @@ mod reading;
 mod render;
 mod repair_steps;
 mod reserve;
+mod resource_arg;
 mod rollback_guard;
 mod settings;
 mod signals;

@@ -4,8 +4,9 @@ use crate::context::Context;
 use crate::error::CliError;
 use crate::exit::ExitCode;
 use crate::marks::StackStatus;
-use state_core::{Address, Serial, Snapshot, State};
+use state_core::{Serial, Snapshot, State};
 use state_manager::{Authenticity, RevisionSpec, View};
+use std::fmt::Display;
 use std::sync::Arc;
 
 /// Arguments of the flag `--at`, shared by reading commands.
@@ -83,14 +84,15 @@ impl Reading {
     }
 
     /// The error for a missing resource, with a suggestion of a similar address.
-    pub(crate) fn missing(&self, address: &Address) -> CliError {
+    pub(crate) fn missing(&self, address: &impl Display) -> CliError {
+        let address = address.to_string();
         let candidates = self.snapshot.entries.iter().map(|entry| entry.address.as_str());
         let error = CliError {
             message: format!("no resource `{address}` in {}", self.place()),
             ..CliError::not_found(format!("resource {address}"), "")
         };
         let listing = "list all resources with `statectl list`";
-        error.with_nearest(address.as_str(), candidates, listing, listing)
+        error.with_nearest(&address, candidates, listing, listing)
     }
 }
 

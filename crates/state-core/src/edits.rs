@@ -7,7 +7,7 @@
 //!
 //! | operation | effect |
 //! |---|---|
-//! | mv | every generation of an address, or every member of a group, gets another address; references to it are updated; uids stay |
+//! | mv | every generation of an address, every member of a group, or every entry in a container gets another address; references to them are updated; uids stay |
 //! | rm | removes entries; refused while an entry depends on them, except with `cascade` (removes the dependents too) or `force` (prunes their references) |
 //! | protect, unprotect, taint, untaint | sets or clears a flag of live entries |
 //!
@@ -40,11 +40,13 @@ mod mark;
 mod moving;
 mod refusal;
 mod removal;
+mod selection;
 #[cfg(test)]
 mod tests;
 
 pub use across::{MovePlan, MoveRequest};
 pub use refusal::{Dependent, Refusal};
+pub use selection::selected;
 
 use crate::address::{Address, DeposedKey, EntryKey};
 use crate::entry::Entry;
@@ -61,7 +63,8 @@ use std::sync::Arc;
 #[non_exhaustive]
 pub enum Operation {
     /// Changes the address of an entry and all of its generations. If `from` is the address of a group, changes the
-    /// addresses of all its members; the part after the group's name, such as `[0]`, is kept.
+    /// addresses of all its members; the part after the group's name, such as `[0]`, is kept. If `from` is neither, it is
+    /// a container, such as a module: changes the addresses of all entries [in it](selected), if `to` contains none.
     ///
     /// A group whose name equals the address without indexes, as in Terraform, is renamed too. Other groups keep their
     /// names.
@@ -73,7 +76,7 @@ pub enum Operation {
     },
     /// Removes entries from the state without deleting their resources.
     Rm {
-        /// Addresses of the entries, each with all generations.
+        /// Addresses of the entries, each with all generations, or of groups or containers of entries.
         addresses: Vec<Address>,
         /// Restricts the removal to generations with this deposed key.
         #[serde(default, skip_serializing_if = "Option::is_none")]

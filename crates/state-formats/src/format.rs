@@ -1,11 +1,12 @@
 //! The trait [`StateFormat`], which each format implements, and the types in its methods.
 
+use crate::edits::{EditReview, StateEdit};
 use crate::error::{Error, Result};
 use crate::fields::{self, TopLevel};
 use crate::state_file::StateFile;
 use state_core::json::{Document, JsonError, View};
 use state_core::mask::OpaquePointers;
-use state_core::{Clock, Snapshot, codec};
+use state_core::{Clock, Entry, EntryType, Snapshot, codec};
 use std::fmt;
 
 /// A state format, which detects, reads and writes the files of one system.
@@ -80,6 +81,23 @@ pub trait StateFormat: fmt::Debug + Send + Sync {
     /// When an extension can't be read.
     fn same_content(&self, one: &Snapshot, other: &Snapshot) -> Result<bool> {
         Ok(one.entries == other.entries && one.outputs == other.outputs)
+    }
+
+    /// Checks an edit of a state that was imported from this format: whether the format can hold the result, and what the
+    /// system of the format will do at its next run because of the edit.
+    fn review(&self, _edit: &StateEdit<'_>) -> EditReview {
+        EditReview::default()
+    }
+
+    /// Whether the system of this format creates and deletes the object of an entry.
+    fn is_managed(&self, entry: &Entry) -> bool {
+        entry.entry_type == EntryType::Leaf && !entry.external
+    }
+
+    /// Whether a state of this format can protect a resource from deletion. If not, an import keeps the protection that the
+    /// stack recorded.
+    fn expresses_protection(&self) -> bool {
+        true
     }
 
     /// Decrypts a file that is encrypted as a whole with a passphrase. None if the file isn't encrypted with a method

@@ -4,6 +4,7 @@ use crate::compression::decompress;
 use crate::error::{Error, Result};
 use crate::fields::printable;
 use crate::format::{Confidence, Content, Decrypted, Detection, Imported, ReadOptions, StateFormat};
+use crate::lookalike;
 use crate::native::Native;
 use crate::pulumi::Pulumi;
 use crate::state_file::StateFile;
@@ -260,6 +261,14 @@ impl Formats {
 
 /// The error for a file that no format recognises.
 fn unrecognised(content: &Content<'_>) -> Error {
+    let lookalike = match content.top_level() {
+        Some(root) => lookalike::of_json(root),
+        None => lookalike::of_bytes(content.bytes()),
+    };
+    if let Some(what) = lookalike {
+        let what = what.to_owned();
+        return Error::NotAState { what };
+    }
     let root = match content.document() {
         Ok(document) => document.root(),
         Err(error) => return Error::malformed(error.clone()),

@@ -51,12 +51,14 @@
 //! decrypts secrets of the passphrase provider.
 
 mod compression;
+mod edits;
 mod error;
 mod extension;
 mod fields;
 mod format;
 mod formats;
 mod layout;
+mod lookalike;
 mod native;
 mod ordered;
 mod pulumi;
@@ -67,6 +69,7 @@ mod unobin;
 mod verdict;
 
 pub use compression::{Compression, decompress};
+pub use edits::{Action, EditProblem, EditReview, Effect, EntryChange, StateEdit};
 pub use error::{Error, Result};
 pub use format::{
     Confidence, Content, Decrypted, Description, Detection, ForeignMeta, Identity, Imported, OpenedSecrets,

@@ -24,6 +24,7 @@
 //! special values. To write one, `render` writes the compact text and `layout` lays it out. `secrets` decrypts secrets
 //! with a passphrase.
 
+mod edits;
 mod envelope;
 mod facts;
 mod field;
@@ -38,6 +39,7 @@ mod secrets;
 mod urn;
 mod value;
 
+use crate::edits::{EditReview, StateEdit};
 use crate::error::{Error, Result};
 use crate::format::{
     Confidence, Content, Description, Detection, Identity, Imported, ReadOptions, StateFormat,
@@ -45,11 +47,11 @@ use crate::format::{
 #[cfg(feature = "pulumi-secrets")]
 use crate::format::{OpenedSecrets, PassphraseSource};
 use crate::layout::{CompressedText, OriginalText, Printer};
-use crate::state_file::StateFile;
+use crate::state_file::{StateFile, with_mark};
 use facts::{EXTENSION, StateFacts, not_exportable};
 use state_core::digest::Digester;
 use state_core::mask::OpaquePointers;
-use state_core::{FactoryInfo, Snapshot};
+use state_core::{Entry, FactoryInfo, SharedEntry, Snapshot};
 
 /// Name of the document in errors.
 const OBJECT: &str = "Pulumi state";
@@ -85,7 +87,7 @@ impl StateFormat for Pulumi {
     }
 
     fn read(&self, file: StateFile, options: &ReadOptions<'_>) -> Result<Imported> {
-        read(file.into_bytes(), options).map_err(|error| error.about(OBJECT))
+        read(file, options).map_err(|error| error.about(OBJECT))
     }
 
     /// Writes a deployment, or a checkpoint if the state was imported from one.
@@ -96,8 +98,15 @@ impl StateFormat for Pulumi {
         OriginalText::write_if_valid(facts.original.as_ref(), render, &mut |piece| {
             bytes.extend_from_slice(piece);
         })?;
-        out(&bytes);
+        with_mark(facts.byte_order_mark, out)(&bytes);
         Ok(())
+    }
+
+    /// Resources that moved here from a Pulumi state have URNs, but the stack has no checkpoint to put them in.
+    fn came_from(&self, snapshot: &Snapshot) -> bool {
+        let has_urn = |entry: &SharedEntry| urn::is_urn(entry.address.as_str());
+        snapshot.extensions.contains_key(EXTENSION.name)
+            || !snapshot.entries.is_empty() && snapshot.entries.iter().all(has_urn)
     }
 
     fn export_restriction(&self) -> Option<&'static str> {
@@ -121,6 +130,14 @@ impl StateFormat for Pulumi {
             lineage: facts.identity,
             serial: None,
         }))
+    }
+
+    fn review(&self, edit: &StateEdit<'_>) -> EditReview {
+        edits::review(edit)
+    }
+
+    fn is_managed(&self, entry: &Entry) -> bool {
+        edits::is_managed(entry)
     }
 
     #[cfg(feature = "pulumi-secrets")]
@@ -155,7 +172,9 @@ fn of_snapshot(snapshot: &Snapshot) -> Result<Option<StateFacts>> {
 }
 
 /// Reads a state, and frees parts of its text as soon as they are read.
-fn read(bytes: Vec<u8>, options: &ReadOptions<'_>) -> Result<Imported> {
+fn read(file: StateFile, options: &ReadOptions<'_>) -> Result<Imported> {
+    let byte_order_mark = file.has_byte_order_mark();
+    let bytes = file.into_bytes();
     let document = parse::document(&bytes)?;
     let parsed = parse::read(document, options.broken)?;
     let kept = CompressedText::of(document.text())?;
@@ -164,6 +183,7 @@ fn read(bytes: Vec<u8>, options: &ReadOptions<'_>) -> Result<Imported> {
     let entries = parse::entries(text, &parsed.resources)?;
     let mut notes = parsed.notes;
     let mut facts = parsed.facts;
+    facts.byte_order_mark = byte_order_mark;
     let factory = FactoryInfo {
         name: EXTENSION.name.to_owned(),
         version: parsed.engine,
@@ -218,7 +238,10 @@ fn write(snapshot: &Snapshot, facts: &StateFacts, out: &mut dyn FnMut(&str)) -> 
 /// The error for a snapshot that wasn't imported from Pulumi.
 fn not_from_pulumi(snapshot: &Snapshot) -> Error {
     let is_terraform = snapshot.extensions.contains_key("terraform");
-    let reason = if is_terraform {
+    let reason = if Pulumi.came_from(snapshot) {
+        "its resources moved here from a Pulumi state, and this stack has no manifest and no secrets provider of Pulumi: use \
+        `pulumi state move` instead, or export it as `native`"
+    } else if is_terraform {
         "it is a Terraform state, whose resources have no URNs, provider resources and inputs: \
         convert it with `pulumi import --from terraform`, or export it as `native`"
     } else {

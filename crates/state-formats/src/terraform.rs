@@ -8,6 +8,7 @@ mod address;
 mod attributes;
 mod cty;
 mod dependencies;
+mod edits;
 mod facts;
 mod instance;
 mod legacy;
@@ -18,6 +19,7 @@ mod render;
 mod sensitive;
 mod version;
 
+use crate::edits::{EditReview, StateEdit};
 use crate::error::Result;
 use crate::extension::{first_names, resources};
 use crate::fields::TopLevel;
@@ -25,7 +27,7 @@ use crate::format::{
     Content, Decrypted, Description, Detection, Identity, Imported, ReadOptions, StateFormat,
 };
 use crate::layout::{CompressedText, Layout, OriginalText};
-use crate::state_file::StateFile;
+use crate::state_file::{StateFile, with_mark};
 use facts::{EXTENSION, StateFacts};
 use instance::Draft;
 use parse::Parsed;
@@ -34,7 +36,7 @@ use state_core::digest::{Digest, Digester};
 use state_core::json::Document;
 use state_core::mask::OpaquePointers;
 use state_core::verify::Violation;
-use state_core::{Address, FactoryInfo, SharedEntry, Snapshot};
+use state_core::{Address, Entry, FactoryInfo, SharedEntry, Snapshot};
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
@@ -77,8 +79,13 @@ impl StateFormat for Terraform {
     fn write(&self, snapshot: &Snapshot, out: &mut dyn FnMut(&[u8])) -> Result<()> {
         let facts = of_snapshot(snapshot)?;
         let render = |out: &mut dyn FnMut(&str)| render::lay_out(snapshot, &facts, facts.layout, out);
-        OriginalText::write_if_valid(facts.original.as_ref(), render, out)
+        let mut out = with_mark(facts.byte_order_mark, out);
+        OriginalText::write_if_valid(facts.original.as_ref(), render, &mut out)
             .map_err(|error| error.about(OBJECT))
+    }
+
+    fn came_from(&self, snapshot: &Snapshot) -> bool {
+        snapshot.extensions.contains_key(EXTENSION.name) || consists_of_moved(snapshot)
     }
 
     fn opaque(&self) -> Option<OpaquePointers<'static>> {
@@ -90,8 +97,7 @@ impl StateFormat for Terraform {
     }
 
     fn identity(&self, snapshot: &Snapshot) -> Result<Option<Identity>> {
-        let facts: Option<StateFacts> = EXTENSION.of_snapshot(snapshot)?;
-        let both = facts.zip(render::serial_of(snapshot));
+        let both = facts_of(snapshot)?.zip(render::serial_of(snapshot));
         Ok(both.map(|(facts, serial)| Identity {
             lineage: facts.lineage,
             serial: Some(serial),
@@ -102,27 +108,65 @@ impl StateFormat for Terraform {
         Ok(content(one)? == content(other)?)
     }
 
+    fn review(&self, edit: &StateEdit<'_>) -> EditReview {
+        edits::review(edit)
+    }
+
+    fn is_managed(&self, entry: &Entry) -> bool {
+        edits::is_managed(entry)
+    }
+
+    /// A state has no field for protection: `prevent_destroy` is a part of the configuration.
+    fn expresses_protection(&self) -> bool {
+        false
+    }
+
     fn decrypt(&self, bytes: &[u8], passphrase: &str) -> Result<Option<Decrypted>> {
         opentofu::decrypt(bytes, passphrase)
     }
 }
 
 fn of_snapshot(snapshot: &Snapshot) -> Result<StateFacts> {
-    EXTENSION
-        .of_snapshot(snapshot)?
-        .ok_or_else(render::not_from_terraform)
+    facts_of(snapshot)?.ok_or_else(render::not_from_terraform)
 }
 
-/// Digest of a state without serial, lineage and Terraform version.
+/// The facts of a state. A stack whose resources all came from Terraform, for example by a move from another stack, is a
+/// new state: its lineage is the one of the stack.
+fn facts_of(snapshot: &Snapshot) -> Result<Option<StateFacts>> {
+    let known = EXTENSION.of_snapshot(snapshot)?;
+    if known.is_some() || !consists_of_moved(snapshot) {
+        return Ok(known);
+    }
+    Ok(snapshot.lineage.map(|lineage| StateFacts {
+        lineage: lineage.to_string(),
+        ..StateFacts::default()
+    }))
+}
+
+/// Whether a snapshot wasn't imported from Terraform, but all of its resources came from snapshots that were.
+fn consists_of_moved(snapshot: &Snapshot) -> bool {
+    let is_from_terraform = |entry: &SharedEntry| entry.extensions.contains_key(EXTENSION.name);
+    !snapshot.extensions.contains_key(EXTENSION.name)
+        && !snapshot.entries.is_empty()
+        && snapshot.entries.iter().all(is_from_terraform)
+}
+
+/// Digest of a state without serial, lineage, Terraform version, and the order of sensitive paths, which means nothing.
 fn content(snapshot: &Snapshot) -> Result<Digest> {
     let facts = StateFacts {
         terraform_version: String::new(),
         lineage: String::new(),
         ..of_snapshot(snapshot)?
     };
+    let mut snapshot = snapshot.clone();
+    for entry in &mut snapshot.entries {
+        if !entry.sensitive_outputs.is_sorted() {
+            Arc::make_mut(entry).sensitive_outputs.sort();
+        }
+    }
     let mut digester = Digester::default();
     let layout = Layout::default();
-    render::write(snapshot, &facts, 0, &layout, &mut |piece| {
+    render::write(&snapshot, &facts, 0, &layout, &mut |piece| {
         digester.add(piece.as_bytes());
     })?;
     Ok(digester.finish())
@@ -130,6 +174,7 @@ fn content(snapshot: &Snapshot) -> Result<Digest> {
 
 /// Reads a state, and frees parts of its text as soon as they are read.
 fn read(file: StateFile, options: &ReadOptions<'_>) -> Result<Imported> {
+    let byte_order_mark = file.has_byte_order_mark();
     let text = version::parse(file)?;
     let document = text.document();
     let version = version::check_version(&document, &TopLevel::of(document.root()))?;
@@ -149,7 +194,8 @@ fn read(file: StateFile, options: &ReadOptions<'_>) -> Result<Imported> {
     dependencies::set_dependencies(&mut drafts)?;
     let notes = notes(&parsed, &drafts);
     let serial = parsed.serial;
-    let (mut snapshot, facts, cycles) = assemble(parsed, drafts, options);
+    let (mut snapshot, mut facts, cycles) = assemble(parsed, drafts, options);
+    facts.byte_order_mark = byte_order_mark;
     violations.extend(cycles.into_iter().map(Violation::from));
     let foreign = EXTENSION.identify(&mut snapshot, facts.lineage.clone(), serial);
     if !options.broken && !violations.is_empty() {

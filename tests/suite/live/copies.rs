@@ -24,7 +24,7 @@ fn main_workflow_works_on_each_server() {
         on(&["verify", "--deep"]).exits(0);
         let lock = on(&["lock", "status"]).exits(0);
         assert!(!lock.out.contains("locked by"), "{lock:?}");
-        let exported = on(&["export"]).exits(0).out;
+        let exported = on(&["export", "--show-secrets"]).exits(0).out;
         assert!(exported.contains("terraform_data"), "{exported}");
     }
 }

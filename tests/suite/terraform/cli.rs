@@ -90,6 +90,52 @@ impl TerraformCli {
         std::fs::read(dir.join("terraform.tfstate")).expect("a state")
     }
 
+    /// Applies the configuration of a working folder.
+    pub(super) fn apply_all(&self, dir: &Path) {
+        ok(self.run(dir, &["apply", "-input=false", "-no-color", "-auto-approve"]));
+    }
+
+    /// Plans in a working folder, and returns the plan as JSON.
+    pub(super) fn planned(&self, dir: &Path) -> serde_json::Value {
+        let arguments = [
+            "plan",
+            "-input=false",
+            "-no-color",
+            "-lock=false",
+            "-detailed-exitcode",
+            "-out=plan",
+        ];
+        let output = self.run(dir, &arguments);
+        let text = String::from_utf8_lossy(&output.stderr);
+        let code = output.status.code();
+        assert!(matches!(code, Some(0 | 2)), "{self} can't plan: {text}");
+        let plan: serde_json::Value =
+            serde_json::from_slice(&ok(self.run(dir, &["show", "-json", "plan"]))).expect("JSON");
+        let is_change =
+            |change: &serde_json::Value| change["change"]["actions"] != serde_json::json!(["no-op"]);
+        let has_changes = plan["resource_changes"]
+            .as_array()
+            .is_some_and(|all| all.iter().any(is_change));
+        assert_eq!(
+            code == Some(2),
+            has_changes,
+            "{self}: the exit code must agree with the plan"
+        );
+        plan
+    }
+
+    /// Plans in a working folder, which must fail, and returns the error.
+    pub(super) fn refused_plan(&self, dir: &Path) -> String {
+        let output = self.run(dir, &["plan", "-input=false", "-no-color", "-lock=false"]);
+        assert_eq!(output.status.code(), Some(1), "{self} must refuse the state");
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    }
+
+    /// Marks a resource of a working folder for replacement.
+    pub(super) fn taint(&self, dir: &Path, address: &str) {
+        ok(self.run(dir, &["taint", address]));
+    }
+
     /// Plans in a working folder with a variable (`NAME=VALUE`). Returns whether the plan has no changes, and the
     /// output.
     pub(super) fn plan_in(&self, dir: &Path, variable: &str) -> (bool, String) {

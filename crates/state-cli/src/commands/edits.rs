@@ -18,10 +18,12 @@ mod undo;
 
 use crate::context::{CommandResult, Context};
 use crate::error::CliError;
+use crate::resource_arg::{ResourceArg, live_address};
 use clap::Args;
 use operate::{MessageArg, Request, deposed_key, named};
 use state_core::edits::Operation;
 use state_core::{Address, DeposedKey, StackName};
+use std::collections::BTreeMap;
 
 /// The commands that edit the state.
 #[derive(Debug, clap::Subcommand)]
@@ -45,7 +47,11 @@ pub(crate) enum Command {
 /// Change addresses, or move resources to another stack
 ///
 /// The real resource stays the same, references to it are updated, and deposed resources at the same address move
-/// along. The address of a group moves all its members: `mv aws_instance.web aws_instance.app`.
+/// along. The address of a group moves all its members: `mv aws_instance.web aws_instance.app`. The address of a module moves all
+/// resources in it, with its nested modules and instances: `mv module.a module.b`.
+///
+/// The edit is checked against the rules of the system that the state came from: a new address must be one that the system can
+/// load, and the type of a resource stays. Change the configuration in the same way, or the system deletes the resource.
 ///
 /// With `--to-stack`, the resources keep their addresses and move to another stack of the same store, with one revision in
 /// each stack. Refused if a resource that stays depends on a resource that moves, or the other way round.
@@ -55,7 +61,7 @@ pub(crate) enum Command {
 )]
 pub(crate) struct Mv {
     /// Old and new address; with `--to-stack`, addresses to move
-    #[arg(value_name = "ADDR", required = true)]
+    #[arg(value_name = "ADDR", required = true, value_parser = live_address)]
     addresses: Vec<Address>,
     /// Move the resources to this stack
     #[arg(long, value_name = "STACK")]
@@ -93,9 +99,11 @@ impl Mv {
 /// Refused if another resource depends on them, unless `--cascade` or `--force` is given.
 #[derive(Debug, Args)]
 pub(crate) struct Rm {
-    /// The resources to remove, including deposed resources at the same address
+    /// The resources or modules to remove, including deposed resources at the same addresses
+    ///
+    /// `ADDR (deposed KEY)`, as `list` prints it, removes only that deposed resource.
     #[arg(value_name = "ADDR", required = true)]
-    addresses: Vec<Address>,
+    addresses: Vec<ResourceArg>,
     /// Only remove the deposed resource (replaced, but not yet deleted) that has this key
     #[arg(long, value_name = "KEY", value_parser = deposed_key)]
     deposed: Option<DeposedKey>,
@@ -112,23 +120,39 @@ pub(crate) struct Rm {
 }
 
 impl Rm {
-    fn request(&self) -> Request {
-        let operation = Operation::Rm {
-            addresses: self.addresses.clone(),
-            deposed: self.deposed.clone(),
+    fn request(&self) -> Result<Request, CliError> {
+        // One operation for each deposed key, and one for the addresses without a key.
+        let mut by_key: BTreeMap<Option<&DeposedKey>, Vec<Address>> = BTreeMap::new();
+        for ResourceArg { address, deposed } in &self.addresses {
+            if let (Some(named), Some(flag)) = (deposed, &self.deposed)
+                && named != flag
+            {
+                let message = format!("`{address} (deposed {named})` contradicts `--deposed {flag}`");
+                return Err(CliError::usage("rm", &message).with_hint("name one key"));
+            }
+            let key = deposed.as_ref().or(self.deposed.as_ref());
+            by_key.entry(key).or_default().push(address.clone());
+        }
+        let operations = by_key.into_iter().map(|(deposed, addresses)| Operation::Rm {
+            addresses,
+            deposed: deposed.cloned(),
             cascade: self.cascade,
             force: self.force,
-        };
-        let default = format!("rm{}", named(&self.addresses));
-        Request::of("rm", operation, &self.remember, default)
+        });
+        let default = || format!("rm{}", named(&self.addresses));
+        Ok(Request {
+            kind: "rm",
+            operations: operations.collect(),
+            message: Some(self.remember.message.clone().unwrap_or_else(default)),
+        })
     }
 }
 
 /// Arguments of the commands that set or remove a mark.
 #[derive(Debug, Args)]
 pub(crate) struct MarkArgs {
-    /// The resources to mark or unmark
-    #[arg(value_name = "ADDR", required_unless_present = "all")]
+    /// The resources or modules to mark or unmark
+    #[arg(value_name = "ADDR", required_unless_present = "all", value_parser = live_address)]
     addresses: Vec<Address>,
     /// All live resources; for `taint`, all managed resources
     #[arg(long, conflicts_with = "addresses")]
@@ -153,7 +177,7 @@ pub(crate) async fn run(context: &Context, command: &Command) -> CommandResult {
             Some(to) => return across::run(context, args, to).await,
             None => args.request()?,
         },
-        Command::Rm(args) => args.request(),
+        Command::Rm(args) => args.request()?,
         Command::Protect(args) => {
             args.request("protect", |addresses, all| Operation::Protect { addresses, all })
         }

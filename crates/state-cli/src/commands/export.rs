@@ -11,15 +11,16 @@ use crate::settings::HIDDEN;
 use document::Document;
 use serde::Serialize;
 use state_core::mask::{OpaquePointers, mask_snapshot};
-use state_core::{RevisionId, Snapshot};
+use state_core::{RevisionId, SharedEntry, Snapshot};
 use state_manager::{RevisionSpec, View};
 use std::path::PathBuf;
 use std::sync::Arc;
 
 /// Export the state in the format of its system
 ///
-/// The export of a plaintext stack contains its secrets. In the export of an encrypted stack, sensitive values are masked
-/// unless `--show-secrets` is given; a masked export can't be imported.
+/// The export of a plaintext stack contains its secrets. The export of an encrypted stack needs `--show-secrets`, or `--masked`
+/// to replace sensitive values by placeholders. A masked export is for reading only: its system refuses to load it, and it
+/// can't be imported. The native format is masked unless `--show-secrets` is given.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[arg(long, value_parser = formats::named, help = format!(
@@ -32,6 +33,9 @@ pub(crate) struct Args {
     /// A revision is named by its id, a prefix of its id, its serial, `@` (current) or `@-` (the one before).
     #[arg(long, visible_alias = "at", value_name = "REV")]
     rev: Option<RevisionSpec>,
+    /// Replace sensitive values by placeholders, in a form that no tool loads
+    #[arg(long)]
+    masked: bool,
     /// Write to this file instead of stdout, readable only by you
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
@@ -64,7 +68,10 @@ pub(crate) async fn run(context: &Context, args: &Args) -> Result<Report, CliErr
     let (snapshot, status) = selected(&view, revision);
     let mut warnings = status.warnings();
     let format = args.format.unwrap_or_else(|| formats::all().origin(&snapshot));
-    let is_masked = view.head.key_id.is_some() && !context.settings.show_secrets;
+    let is_masked = masks(context, args, &view, format)?;
+    if args.format.is_none() {
+        warnings.extend(mixed_origin(&snapshot, format));
+    }
     let document = Document {
         snapshot: shown(&view, snapshot, is_masked).await?,
         stack: view.name.short(),
@@ -113,6 +120,45 @@ pub(crate) async fn run(context: &Context, args: &Args) -> Result<Report, CliErr
             }
         ));
     })
+}
+
+/// Whether sensitive values are replaced by placeholders. The placeholders look like values to another system, so they are
+/// never written to its format unasked.
+fn masks(context: &Context, args: &Args, view: &View, format: Format) -> Result<bool, CliError> {
+    let (is_encrypted, show_secrets) = (view.head.key_id.is_some(), context.settings.show_secrets);
+    let object = format!("stack {}", view.name.short());
+    if args.masked && show_secrets {
+        let error = CliError::usage(object, "`--masked` and `--show-secrets` contradict each other");
+        return Err(error.with_hint("pass only one of them"));
+    }
+    if is_encrypted && !show_secrets && !args.masked && is_foreign(format) {
+        let system = format.description().system;
+        let message = format!("cannot export to {system}: the stack is encrypted");
+        return Err(CliError::refused(object, &message).with_hint(format!(
+            "write decrypted values with `statectl export --show-secrets -o FILE`; or write placeholders, which {system} refuses \
+             to load, with `statectl export --masked`"
+        )));
+    }
+    Ok(args.masked || (is_encrypted && !show_secrets))
+}
+
+fn is_foreign(format: Format) -> bool {
+    format.name() != formats::NATIVE
+}
+
+/// The warning for a stack that is exported as `native` although some of its resources came from another system.
+fn mixed_origin(snapshot: &Snapshot, format: Format) -> Option<String> {
+    if is_foreign(format) {
+        return None;
+    }
+    let mut systems = formats::all().iter().filter(|other| {
+        let came = |entry: &SharedEntry| entry.extensions.contains_key(other.name());
+        is_foreign(*other) && snapshot.entries.iter().any(came)
+    });
+    let system = systems.next()?.description().system;
+    Some(format!(
+        "exported as native: only some of the resources came from {system}, so {system} can't load this stack"
+    ))
 }
 
 /// The snapshot at a revision, or the latest state, with its status.

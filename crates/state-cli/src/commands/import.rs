@@ -8,20 +8,25 @@ use crate::context::Context;
 use crate::error::CliError;
 use crate::formats::{self, REPAIR, failed};
 use crate::identities::NewStack;
-use crate::marks::count;
+use crate::marks::{count, first};
 use crate::output::Report;
+use crate::repair_steps::KeepArg;
 use crate::target::Target;
-use crate::{repair_steps, store};
+use crate::{edit_review, repair_steps, store};
 use document::FormatArg;
 use passphrases::{FilePassphrase, Secrets};
-use state_core::repair::{self, RepairResult};
+use state_core::repair::RepairResult;
 use state_core::sensitive::{KeptMarks, keep_marks};
-use state_core::{Error, FactoryInfo, Serial, Snapshot, State, UpdateKind};
-use state_formats::{ImportVerdict, Imported};
+use state_core::{EntryKey, Error, FactoryInfo, Serial, Snapshot, State, UpdateKind};
+use state_formats::{ForeignMeta, ImportVerdict, Imported};
 use state_manager::{RevisionKind, Session, UpdateRequest, compute};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
+use std::sync::Arc;
 use summary::{Content, Outcome, Summary};
+
+/// How many resources a note names.
+const NAMED: usize = 5;
 
 /// Import a state from a file
 ///
@@ -52,9 +57,12 @@ pub(crate) struct Args {
     force: bool,
     /// Repair the state before the import
     ///
-    /// Sorts resources into dependency order and removes dangling references. All steps are shown before they are done.
+    /// Sorts resources into dependency order, removes dangling references, and drops copies of an object that is recorded twice. All
+    /// steps are shown before they are done.
     #[arg(long)]
     repair: bool,
+    #[command(flatten)]
+    keep: KeepArg,
     /// Encrypt only what the file and the known attributes imply
     ///
     /// Otherwise a value that the stack has encrypted stays encrypted: at the same path of the same resource, and wherever it
@@ -72,16 +80,26 @@ pub(crate) struct Args {
 
 /// Runs the command `import` and returns its report.
 pub(crate) async fn run(context: &Context, args: &Args) -> Result<Report, CliError> {
+    if !args.repair && !args.keep.is_empty() {
+        return Err(CliError::usage("import", "`--keep` is only used with `--repair`")
+            .with_hint("repair the state during the import: `statectl import --repair FILE`"));
+    }
     let mut source = document::read(context, args.clone()).await?;
-    let repaired = args.repair.then(|| repair(context, &mut source)).transpose()?;
+    let repaired = args
+        .repair
+        .then(|| repair(context, args, &mut source))
+        .transpose()?;
     let target = Target::prepare(context, &args.sealing).await?;
     let session = match context.store.lock(&target.stack, "import").await {
         Ok(session) => session,
         Err(error) => return Err(target.give_up(error.into()).await),
     };
     let imported = &mut source.imported;
+    let is_repaired = repaired
+        .as_ref()
+        .is_some_and(|repaired| !repaired.steps.is_empty());
     let work = async |session: &Session| {
-        let (outcome, content) = apply(context, args, session, imported).await?;
+        let (outcome, content) = apply(context, args, session, imported, is_repaired).await?;
         Ok((outcome, content, session.policy()))
     };
     let ((outcome, content, policy), mut warnings) = match store::run_and_close(session, work).await {
@@ -96,10 +114,18 @@ pub(crate) async fn run(context: &Context, args: &Args) -> Result<Report, CliErr
 }
 
 /// Shows the repair steps, asks for confirmation, and repairs the imported snapshot.
-fn repair(context: &Context, source: &mut document::Source) -> Result<RepairResult, CliError> {
-    let repaired = repair::repair(&source.imported.snapshot);
+fn repair(context: &Context, args: &Args, source: &mut document::Source) -> Result<RepairResult, CliError> {
+    let snapshot = &source.imported.snapshot;
     let object = "imported state";
+    let file = args.file.display().to_string();
+    let repaired = args
+        .keep
+        .repair(object, &["import", &file, "--repair"], snapshot)?;
     repair_steps::announce(context, &repaired);
+    let entries = |snapshot: &'_ Snapshot| snapshot.entries.clone();
+    let (before, after) = (entries(snapshot), entries(&repaired.snapshot));
+    let review = edit_review::review(object, source.format, before.iter(), after.iter())?;
+    edit_review::announce(context, &review.effects);
     if !repaired.is_valid() {
         return Err(repair_steps::unrepairable(object, &repaired.remaining));
     }
@@ -117,12 +143,15 @@ async fn apply(
     args: &Args,
     session: &Session,
     new: &mut Imported,
+    is_repaired: bool,
 ) -> Result<(Outcome, Content), CliError> {
     let state = session.state();
     let existing = state.snapshot(session.stack().name().to_string(), context.now());
     let existing = session.reveal_snapshot(existing).await?;
     let nothing = || Snapshot::new(FactoryInfo::default(), "", context.now());
     let (mut snapshot, drop_marks) = (std::mem::replace(&mut new.snapshot, nothing()), args.drop_marks);
+    new.notes
+        .extend(keep_protection(&existing, &mut snapshot, new.foreign.as_ref()));
     let marked = compute(move || {
         let kept = match drop_marks {
             true => 0,
@@ -146,8 +175,12 @@ async fn apply(
         }
         forced = true;
     }
+    let message = match is_repaired {
+        true => repair_steps::message(args.message.as_deref()),
+        false => args.message.clone().unwrap_or_default(),
+    };
     let request = UpdateRequest {
-        message: args.message.clone().unwrap_or_default(),
+        message,
         forced,
         ..UpdateRequest::new(UpdateKind::Import)
     };
@@ -163,6 +196,30 @@ async fn apply(
         other => other.into(),
     })?;
     Ok((Outcome::Imported { revision, forced }, content))
+}
+
+/// Protects the resources that are protected in the stack, if the format of the new state can't express protection. Returns
+/// a note about protected resources that are missing in the new state.
+fn keep_protection(existing: &Snapshot, new: &mut Snapshot, foreign: Option<&ForeignMeta>) -> Option<String> {
+    let format = formats::named(foreign?.system).ok()?;
+    if format.expresses_protection() {
+        return None;
+    }
+    let protected = existing.entries.iter().filter(|entry| entry.protect);
+    let mut keys: BTreeSet<EntryKey> = protected.map(|entry| entry.key()).collect();
+    for entry in &mut new.entries {
+        if !keys.is_empty() && keys.remove(&entry.key()) {
+            Arc::make_mut(entry).protect = true;
+        }
+    }
+    let missing: Vec<EntryKey> = keys.into_iter().collect();
+    (!missing.is_empty()).then(|| {
+        format!(
+            "no longer protected, because the file doesn't contain {}: {}",
+            if missing.len() == 1 { "it" } else { "them" },
+            first(NAMED, &missing, ", ")
+        )
+    })
 }
 
 /// The state with the serials that it would have if the data key and the recipients had not changed since the last import.

@@ -1,6 +1,7 @@
 //! The command `rollback`: restores an earlier revision as a new one.
 
 use crate::context::{CommandResult, Context};
+use crate::edit_review::{self, EffectView};
 use crate::error::CliError;
 use crate::marks::count;
 use crate::reading::opened;
@@ -26,7 +27,7 @@ pub(crate) struct Args {
     /// The revision to restore: an id, a prefix of an id, a serial, or `@-`
     #[arg(value_name = "REV")]
     revision: RevisionSpec,
-    /// Roll back even across moves between stacks
+    /// Roll back even across moves between stacks, and to a state that its system can't load
     ///
     /// Resources that moved to another stack since would then be in both stacks, and resources that moved here in none.
     #[arg(long)]
@@ -52,6 +53,9 @@ struct RollbackReport {
     revision: RevisionId,
     changed: bool,
     changes: Changes,
+    /// What the system of the stack's format will do because of the rollback.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    effects: Vec<EffectView>,
     /// How many values of the earlier revision are encrypted since, and stay encrypted.
     kept_encrypted: usize,
     /// Moves between stacks that the rollback reverts in this stack only.
@@ -71,6 +75,7 @@ pub(crate) async fn run(context: &Context, args: &Args) -> CommandResult {
     let stored = restorable(context, &view, &target).await?;
     let mut then = opened(&view, stored.clone()).await?;
     let kept = keep_marks(&now, &mut then, KeptMarks::All);
+    let review = edit_review::restored(&object, &now, &then, args.force)?;
     let changes = changes(&now, &then);
     let mut done = RollbackReport {
         stack: stack.name().to_string(),
@@ -78,15 +83,15 @@ pub(crate) async fn run(context: &Context, args: &Args) -> CommandResult {
         restored: target,
         changed: false,
         changes,
+        effects: review.effects,
         kept_encrypted: kept,
         crossed: Vec::new(),
     };
     if view.state.current() == Some(&done.restored) {
         return report(context, &done, Vec::new());
     }
-    context.output.announce(|page| {
-        preview(page, &done.changes);
-    });
+    context.output.announce(|page| preview(page, &done.changes));
+    edit_review::announce(context, &done.effects);
     done.crossed = rollback_guard::inspect(context, &view, &done.restored).await?;
     rollback_guard::refuse(&object, &done.crossed, args.force)?;
     let lost = match view.head.policy {
@@ -115,7 +120,7 @@ pub(crate) async fn run(context: &Context, args: &Args) -> CommandResult {
         Ok(session.rollback(request, &done.restored).await?)
     };
     let (revision, mut warnings) = context.store.locked(&stack, "rollback", work).await?;
-    warnings.extend(lost);
+    warnings.extend(review.remarks.into_iter().chain(lost));
     done.revision = revision;
     done.changed = true;
     report(context, &done, warnings)

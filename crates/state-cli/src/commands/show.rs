@@ -5,16 +5,19 @@ use crate::entry::{EntryView, PendingView};
 use crate::marks::StackStatus;
 use crate::reading::{At, Reading};
 use crate::render::Page;
+use crate::resource_arg::ResourceArg;
 use serde::Serialize;
-use state_core::Address;
+use state_core::edits::selected;
 use std::fmt::Display;
 
 /// Show a resource with its dependencies and dependents
+///
+/// The address of a group or module shows all resources in it.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The resource's address, as printed by `list`
+    /// The address of a resource, group or module, as printed by `list`
     #[arg(value_name = "ADDR")]
-    address: Address,
+    address: ResourceArg,
     #[command(flatten)]
     at: At,
 }
@@ -31,8 +34,9 @@ struct ShowReport {
 pub(crate) async fn run(context: &Context, args: &Args) -> CommandResult {
     let reading = Reading::open(context, &args.at).await?;
     let state = &reading.state;
-    let entries: Vec<EntryView> = state
-        .generations(&args.address)
+    let entries: Vec<EntryView> = selected(state, &args.address.address)
+        .into_iter()
+        .filter(|entry| args.address.names(&entry.key()))
         .map(|entry| EntryView::new(state, entry, context.settings.mask()))
         .collect();
     if entries.is_empty() {

@@ -19,6 +19,7 @@ mod edits;
 mod exits;
 mod first_up;
 mod foreign;
+mod foreign_edits;
 mod found_paths;
 mod full_disk;
 mod gc;

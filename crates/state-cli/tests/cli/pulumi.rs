@@ -110,7 +110,7 @@ fn sealed_stack_seals_and_masks_all_secret_envelopes() {
     for secret in [CIPHERTEXT, SALT] {
         nowhere(&sandbox.path().join(".state"), secret);
     }
-    let masked = sandbox.run(&["export"]).exits(0);
+    let masked = sandbox.run(&["export", "--masked"]).exits(0);
     for secret in [CIPHERTEXT, SALT] {
         assert!(!masked.stdout.contains(secret), "{masked:?}");
     }
@@ -151,7 +151,7 @@ fn decrypted_secrets_are_sealed_and_exported_unchanged() {
     let shown = sandbox.run(&["show", DB, "--show-secrets"]).exits(0);
     assert!(shown.stdout.contains(PLAIN), "{shown:?}");
     assert_eq!(sandbox.run(&["export", "--show-secrets"]).exits(0).stdout, text);
-    let masked = sandbox.run(&["export"]).exits(0);
+    let masked = sandbox.run(&["export", "--masked"]).exits(0);
     assert!(
         !masked.stdout.contains(PLAIN) && !masked.stdout.contains(CIPHERTEXT),
         "{masked:?}"

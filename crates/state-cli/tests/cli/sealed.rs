@@ -42,7 +42,7 @@ fn import_seals_and_export_with_the_key_is_identical() {
 
     let shown = anna(&["export", "--show-secrets"]).exits(0).stdout;
     assert_eq!(shown, std::fs::read_to_string(fixture("shop.tfstate")).unwrap());
-    let masked = anna(&["export"]).exits(0);
+    let masked = anna(&["export", "--masked"]).exits(0);
     assert!(!masked.stdout.contains(SECRET) && !masked.stdout.contains("$sealed"));
     assert!(
         masked.stderr.contains("the export can't be imported"),
@@ -83,7 +83,7 @@ fn user_without_a_key_lists_but_cannot_decrypt_or_write() {
         &["diff"],
         &["verify", "--deep"],
         &["outputs"],
-        &["export"],
+        &["export", "--masked"],
     ] {
         let ran = as_user(&sandbox, "eve", reading).exits(0);
         assert!(

@@ -1,7 +1,8 @@
 //! Flags of live entries that can be set manually.
 
+use super::selection::selected;
 use super::{Refusal, put};
-use crate::address::{Address, EntryKey};
+use crate::address::Address;
 use crate::entry::{Entry, EntryType};
 use crate::mutation::EditChange;
 use crate::state::State;
@@ -35,8 +36,15 @@ impl EntryFlag {
                 address: address.clone(),
                 live: true,
             };
-            let key = EntryKey::live(address.clone());
-            chosen.push(state.entry(&key).ok_or_else(missing)?);
+            let before = chosen.len();
+            chosen.extend(
+                selected(state, address)
+                    .into_iter()
+                    .filter(|entry| entry.is_live()),
+            );
+            if before == chosen.len() {
+                return Err(missing());
+            }
         }
         let mut changes: Vec<EditChange> = Vec::new();
         for entry in chosen {

@@ -1,15 +1,16 @@
-//! Changes the address of an entry, or the addresses of all members of a group.
+//! Changes the address of an entry, or the addresses of all members of a group or of all entries in a container.
 
 use super::refusal::refuse_pending;
+use super::selection::{contained, place_in};
 use super::{Refusal, StateEditor, put};
 use crate::address::{Address, Dependency, EntryKey};
-use crate::entry::Entry;
+use crate::entry::{Entry, SharedEntry};
 use crate::mutation::EditChange;
 use crate::state::State;
 use std::collections::BTreeSet;
 
 impl StateEditor {
-    /// Moves the entry at `from`, or the members of the group with this name.
+    /// Moves the entry at `from`, the members of the group with this name, or the entries in the container with this name.
     pub(super) fn move_all(&mut self, from: &Address, to: &Address) -> Result<(), Refusal> {
         if self.state.generations(from).next().is_some() {
             return self.change(plan(&self.state, from, to)?);
@@ -21,8 +22,7 @@ impl StateEditor {
             .map(|entry| entry.key())
             .collect();
         if members.is_empty() {
-            let address = from.clone();
-            return Err(Refusal::NoEntry { address, live: false });
+            return self.move_container(from, to);
         }
         let addresses: BTreeSet<Address> = members.iter().map(|member| member.address.clone()).collect();
         for address in addresses {
@@ -37,6 +37,31 @@ impl StateEditor {
                 });
             };
             self.change(plan(&self.state, &address, &moved)?)?;
+        }
+        Ok(())
+    }
+
+    /// Moves all entries in the container at `from`, such as a module.
+    fn move_container(&mut self, from: &Address, to: &Address) -> Result<(), Refusal> {
+        let addresses: BTreeSet<Address> = contained(&self.state, from)
+            .map(|entry| entry.address.clone())
+            .collect();
+        if addresses.is_empty() {
+            let address = from.clone();
+            return Err(Refusal::NoEntry { address, live: false });
+        }
+        // Two containers are never merged: it couldn't be undone by a move back.
+        let is_taken = |entry: &SharedEntry| entry.address == *to || !addresses.contains(&entry.address);
+        let occupied = || contained(&self.state, to).chain(self.state.generations(to));
+        if occupied().any(is_taken) {
+            return Err(Refusal::Taken { address: to.clone() });
+        }
+        for address in &addresses {
+            let place = place_in(address, from).unwrap_or_default();
+            let moved = Address::new(format!("{to}{place}")).map_err(|_| Refusal::TooLong {
+                address: address.clone(),
+            })?;
+            self.change(plan(&self.state, address, &moved)?)?;
         }
         Ok(())
     }

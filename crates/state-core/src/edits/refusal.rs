@@ -1,6 +1,6 @@
 //! Reasons for refusing an edit operation.
 
-use crate::address::{Address, Dependency, EntryKey};
+use crate::address::{Address, Dependency, DeposedKey, EntryKey};
 use crate::entry::SharedEntry;
 use crate::error::Error;
 use crate::state::State;
@@ -25,6 +25,22 @@ pub enum Refusal {
     #[error("resource `{address}` already exists")]
     Taken {
         /// Address that is in use.
+        address: Address,
+    },
+    /// The address has deposed entries with other keys only, or none.
+    #[error("`{address}` has no deposed resource with the key `{deposed}`")]
+    NoDeposed {
+        /// Address that was requested.
+        address: Address,
+        /// Deposed key that was requested.
+        deposed: DeposedKey,
+        /// Deposed keys of the address.
+        known: Vec<DeposedKey>,
+    },
+    /// The new address would exceed the limit of an address.
+    #[error("the new address of {address} would be longer than 4,096 bytes")]
+    TooLong {
+        /// Address before the move.
         address: Address,
     },
     /// The address of a group's member isn't the group's name followed by an index.
@@ -122,7 +138,9 @@ impl From<Refusal> for Error {
                 .collect(),
         };
         match refusal {
-            Refusal::NoEntry { address, .. } => Self::not_found(format!("resource {address}")),
+            Refusal::NoEntry { address, .. } | Refusal::NoDeposed { address, .. } => {
+                Self::not_found(format!("resource {address}"))
+            }
             Refusal::Breaks { violations } => Self::Integrity {
                 object: "the edit".to_owned(),
                 violations,

@@ -3,6 +3,7 @@
 mod inheritance;
 
 use super::refusal::refuse_pending;
+use super::selection::selected;
 use super::{Dependent, Refusal};
 use crate::address::{Address, Dependency, DeposedKey, EntryKey};
 use crate::entry::{Entry, SharedEntry};
@@ -56,17 +57,23 @@ pub(super) fn plan(state: &State, request: &Request<'_>) -> Result<Vec<EditChang
 fn named(state: &State, request: &Request<'_>) -> Result<BTreeSet<EntryKey>, Refusal> {
     let mut keys = BTreeSet::new();
     for address in request.addresses {
-        let before = keys.len();
-        let mut found = state
-            .generations(address)
-            .map(|entry| entry.key())
-            .filter(|key| request.deposed.is_none() || key.deposed.as_ref() == request.deposed)
-            .peekable();
-        if found.peek().is_none() && before == keys.len() {
+        let found = selected(state, address);
+        if found.is_empty() {
             let address = address.clone();
             return Err(Refusal::NoEntry { address, live: false });
         }
-        keys.extend(found);
+        let before = keys.len();
+        let is_chosen = |key: &EntryKey| request.deposed.is_none() || key.deposed.as_ref() == request.deposed;
+        keys.extend(found.iter().map(|entry| entry.key()).filter(is_chosen));
+        if let Some(deposed) = request.deposed.filter(|_| before == keys.len()) {
+            let mut known: Vec<DeposedKey> = found.iter().filter_map(|entry| entry.deposed.clone()).collect();
+            known.sort();
+            return Err(Refusal::NoDeposed {
+                address: address.clone(),
+                deposed: deposed.clone(),
+                known,
+            });
+        }
     }
     Ok(keys)
 }

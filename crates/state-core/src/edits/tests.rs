@@ -2,6 +2,7 @@
 
 mod across;
 mod cases;
+mod containers;
 
 use super::{Operation, Refusal, StateEditor};
 use crate::address::{Address, Dependency, EntryKey};

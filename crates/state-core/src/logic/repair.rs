@@ -2,7 +2,8 @@
 //!
 //! | violation | repair |
 //! |---|---|
-//! | duplicate key | the first entry keeps the key, later entries become deposed: `repair01`, `repair02`, … |
+//! | duplicate key, same object | the later entry is dropped: a deposed copy would make the next update delete the object |
+//! | duplicate key, different objects | a person chooses the entry to keep; see [`Duplicates`] |
 //! | duplicate uid | the first entry keeps the uid, later entries lose it |
 //! | an external entry is tainted or pending replacement | the flag is cleared |
 //! | a reference to a missing target | the reference is dropped; a child of a missing parent gets no other parent, because the ancestors are unknown |
@@ -14,7 +15,9 @@
 //! | the open update's number of recorded entries exceeds the number of all entries | the former number is lowered |
 //!
 //! Repair can't supply unknown information, such as a missing kind or the missing entry of a pending operation.
-//! [`RepairResult::remaining`] lists these violations. Repair never removes an entry, a pending operation or a value.
+//! [`RepairResult::remaining`] lists these violations. Repair never removes an object, a pending operation or a value that
+//! is recorded only once, unless a person chose so. If a choice is missing, repair makes no step, and
+//! [`RepairResult::undecided`] lists the entries to choose from.
 //!
 //! Repair is idempotent: a second repair makes no step.
 //!
@@ -33,20 +36,21 @@
 //! # Ok::<(), state_core::Error>(())
 //! ```
 
+mod duplicates;
 mod references;
 mod step;
 #[cfg(test)]
 mod tests;
 
+pub use duplicates::{Choice, DuplicateKey, Duplicates};
 pub use step::{Reason, Step};
 
-use crate::address::{Address, DeposedKey, EntryKey};
 use crate::digest::Digest;
 use crate::entry::SharedEntry;
 use crate::id::MutationId;
 use crate::snapshot::Snapshot;
 use crate::verify::{self, Violation};
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 /// The result of a repair.
@@ -59,6 +63,8 @@ pub struct RepairResult {
     pub steps: Vec<Step>,
     /// Violations that only a person can resolve.
     pub remaining: Vec<Violation>,
+    /// Keys that several entries share although they record different objects. Not empty only if nothing was repaired.
+    pub undecided: Vec<DuplicateKey>,
 }
 
 impl RepairResult {
@@ -68,67 +74,47 @@ impl RepairResult {
     }
 }
 
-/// Repairs a snapshot. Equal snapshots are always repaired in the same way.
+/// Repairs a snapshot without any choice of a person. Equal snapshots are always repaired in the same way.
 pub fn repair(snapshot: &Snapshot) -> RepairResult {
-    let mut snapshot = snapshot.clone();
-    let before = verify::verify(&snapshot).violations;
+    repair_with(snapshot, Duplicates::Choose(&[]))
+}
+
+/// Repairs a snapshot. Equal snapshots and equal choices always give the same result.
+pub fn repair_with(snapshot: &Snapshot, duplicates: Duplicates<'_>) -> RepairResult {
+    let mut repaired = snapshot.clone();
+    let before = verify::verify(&repaired).violations;
     let mut steps = Vec::new();
     if !before.is_empty() {
         // The order of the repairs matters: cycles are reported by key, so keys must become unique first; and a
         // topological order exists only after all cycles are broken.
-        let entries = &mut snapshot.entries;
-        unique_keys(entries, &mut steps);
+        let undecided = duplicates::resolve(&mut repaired.entries, duplicates, &mut steps);
+        if !undecided.is_empty() {
+            return RepairResult {
+                snapshot: snapshot.clone(),
+                steps: Vec::new(),
+                remaining: before,
+                undecided,
+            };
+        }
+        let entries = &mut repaired.entries;
         unique_uids(entries, &mut steps);
         consistent_marks(entries, &mut steps);
         references::prune_missing(entries, &mut steps);
         references::break_cycles_and_order(entries, &mut steps);
         references::repair_providers(entries, &mut steps);
-        repair_header(&mut snapshot, &mut steps);
+        repair_header(&mut repaired, &mut steps);
     }
     let remaining = if steps.is_empty() {
         before
     } else {
-        verify::verify(&snapshot).violations
+        verify::verify(&repaired).violations
     };
     RepairResult {
-        snapshot,
+        snapshot: repaired,
         steps,
         remaining,
+        undecided: Vec::new(),
     }
-}
-
-/// Assigns a deposed key to each entry that has the same key as an earlier entry.
-fn unique_keys(entries: &mut [SharedEntry], steps: &mut Vec<Step>) {
-    // A generated key must not collide with the key of a later entry.
-    let mut taken: HashSet<EntryKey> = entries.iter().map(|entry| entry.key()).collect();
-    if taken.len() == entries.len() {
-        return;
-    }
-    let mut seen: HashSet<EntryKey> = HashSet::with_capacity(entries.len());
-    for entry in entries {
-        let old = entry.key();
-        if seen.insert(old.clone()) {
-            continue;
-        }
-        if let Some(key) = free_key(&old.address, &taken) {
-            Arc::make_mut(entry).deposed = Some(key.clone());
-            taken.insert(entry.key());
-            seen.insert(entry.key());
-            steps.push(Step::Depose { entry: old, key });
-        }
-    }
-}
-
-/// Returns the first of `repair01`, `repair02`, … that no entry with this address has.
-fn free_key(address: &Address, taken: &HashSet<EntryKey>) -> Option<DeposedKey> {
-    (1..=taken.len() + 1)
-        .filter_map(|number| DeposedKey::new(format!("repair{number:02}")).ok())
-        .find(|key| {
-            !taken.contains(&EntryKey {
-                address: address.clone(),
-                deposed: Some(key.clone()),
-            })
-        })
 }
 
 /// Clears the uid of each entry that has the same uid as an earlier entry.

@@ -116,6 +116,9 @@ pub(super) struct StateFacts {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(super) stack_outputs: bool,
     pub(super) layout: Layout,
+    /// Whether the file began with a byte order mark.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(super) byte_order_mark: bool,
     /// The text of the document without its resources; None if the secrets of the snapshot were masked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) frame: Option<String>,

@@ -24,6 +24,15 @@ pub(super) fn identity(urn: &str) -> Option<String> {
     Some(format!("{project}/{stack}"))
 }
 
+/// Returns the type of a URN's resource, without the types of its parents.
+pub(super) fn kind(urn: &str) -> Option<&str> {
+    let [_, _, types, name] = parts(urn)?;
+    types
+        .rsplit('$')
+        .next()
+        .filter(|kind| !kind.is_empty() && !name.is_empty())
+}
+
 /// Splits a provider reference, `<urn>::<id>`, into URN and id.
 pub(super) fn provider(reference: &str) -> Option<(&str, &str)> {
     let (urn, id) = reference.rsplit_once(DELIMITER)?;

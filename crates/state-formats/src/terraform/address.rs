@@ -101,6 +101,23 @@ impl InstanceAddress {
     }
 }
 
+impl InstanceAddress {
+    /// Whether Terraform accepts all names and the key of this address. [`Self::parse`] accepts more: it reads every state
+    /// that some version of Terraform wrote.
+    pub(super) fn is_valid(&self) -> bool {
+        let Some(module) = ModulePath::parse(&self.resource.module) else {
+            return false;
+        };
+        let keys = module.steps.iter().map(|(_, key)| key).chain([&self.key]);
+        let is_index = |key: &Option<Key>| !matches!(key, Some(Key::Number(number)) if *number < 0);
+        let names = module.steps.iter().map(|(name, _)| name);
+        keys.into_iter().all(is_index)
+            && names
+                .chain([&self.resource.kind, &self.resource.name])
+                .all(|name| is_hcl_identifier(name))
+    }
+}
+
 impl fmt::Display for InstanceAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.resource.fmt(f)?;
@@ -115,6 +132,12 @@ pub(super) fn is_identifier(text: &str) -> bool {
     let is_part =
         |c: char| is_letter(c) && !c.is_whitespace() && !c.is_control() || c.is_ascii_digit() || c == '-';
     text.starts_with(is_letter) && text.chars().all(is_part)
+}
+
+/// Whether a text is an identifier of HCL: letters, digits, `_` and `-`, and a letter or `_` first.
+fn is_hcl_identifier(text: &str) -> bool {
+    let is_part = |c: char| c.is_alphabetic() || c.is_ascii_digit() || matches!(c, '_' | '-');
+    text.starts_with(|c: char| c.is_alphabetic() || c == '_') && text.chars().all(is_part)
 }
 
 /// Path of a module instance; the root module has no steps.

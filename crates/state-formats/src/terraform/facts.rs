@@ -109,6 +109,9 @@ pub(super) struct StateFacts {
     pub(super) rest: Option<Json>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) layout: Option<Layout>,
+    /// Whether the file began with a byte order mark.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(super) byte_order_mark: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) original: Option<OriginalText>,
 }

@@ -25,7 +25,10 @@ pub(super) fn not_from_terraform() -> Error {
 
 /// The Terraform serial of an exported snapshot.
 pub(super) fn serial_of(snapshot: &Snapshot) -> Option<u64> {
-    let known = snapshot.foreign_serials.get(EXTENSION.name)?;
+    let Some(known) = snapshot.foreign_serials.get(EXTENSION.name) else {
+        // A new state, made by a move, counts the revisions of its stack: the first one is 1.
+        return snapshot.serial.map(|serial| serial.get().max(1));
+    };
     // A snapshot without a native serial wasn't stored since its import, so its foreign serial is still valid.
     Some(known.export(snapshot.serial.unwrap_or(known.at)))
 }

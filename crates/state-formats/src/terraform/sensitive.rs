@@ -13,7 +13,7 @@ use std::collections::{HashMap, VecDeque};
 pub(super) struct SensitivePaths {
     /// The JSON pointer of each path, in order.
     pub(super) pointers: Vec<String>,
-    /// Paths that can't be reconstructed from their pointers.
+    /// Paths that can't be reconstructed from their pointers, sorted.
     pub(super) kept: Vec<Json>,
 }
 
@@ -38,6 +38,9 @@ pub(super) fn read<'a>(
         }
         read.pointers.push(pointer);
     }
+    // Terraform writes the paths in the order of a map, which differs from run to run. Equal sets of paths must give equal
+    // extensions; `pointers` keeps the order for the export.
+    read.kept.sort_by(|one, other| one.as_str().cmp(other.as_str()));
     Ok(read)
 }
 

@@ -2,6 +2,7 @@
 
 mod custom_format;
 mod differential;
+mod edit_rules;
 mod edits;
 mod encrypted;
 mod fields;
@@ -10,6 +11,7 @@ mod guide;
 mod kept_marks;
 mod large;
 mod legacy;
+mod lookalikes;
 mod malformed;
 mod pending_secrets;
 pub(crate) mod properties;

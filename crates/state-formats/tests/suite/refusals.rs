@@ -47,7 +47,8 @@ fn invalid_json_is_refused_with_its_position() {
     refused(" \n", "at line 2, column 1");
     refused("{\"version\": 4", "at line 1, column 14");
     refused("invalid\n", "at line 1, column 1");
-    refused("\u{feff}{\"version\": 4}", "byte order mark");
+    refused("\u{feff}{\"version\": 4", "at line 1, column 14");
+    refused("\u{feff}\u{feff}{\"version\": 4}", "byte order mark");
     refused("{\"version\": 4}x", "at line 1, column 15");
     refused("{\"version\": 4}\n{\"version\": 4}", "at line 2, column 1");
     refused(

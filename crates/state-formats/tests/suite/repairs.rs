@@ -107,14 +107,18 @@ fn repair_breaks_a_cycle_of_groups_in_all_members_of_one_group() {
 }
 
 #[test]
-fn repair_makes_duplicate_instances_deposed() {
+fn repair_drops_the_copy_of_a_duplicate_instance() {
     let mended = repaired(&state(&[resource("a", 1, &[]), resource("a", 1, &[])]));
     assert_eq!(
         steps(&mended),
-        ["t.a[0]: occurs twice; depose the later resource as repair01"]
+        ["t.a[0]: occurs twice for the same object; drop one copy"]
     );
     let again = import(&export(&mended.snapshot)).snapshot;
-    assert_eq!(again.entries.len(), 2);
+    assert_eq!(
+        again.entries.len(),
+        1,
+        "a deposed copy would destroy the live object"
+    );
 }
 
 #[test]

@@ -426,7 +426,8 @@ fn repair_if_broken(
     if broken.is_empty() {
         return Ok((snapshot, broken));
     }
-    let repaired = repair::repair(&snapshot);
+    // The result of an update must be recorded without asking a person. The stack stays marked as unreliable.
+    let repaired = repair::repair_with(&snapshot, repair::Duplicates::Depose);
     if !repaired.is_valid() {
         return Err(Error::integrity(object, broken));
     }

@@ -4,6 +4,7 @@ use super::Mv;
 use super::operate::{named, refusal_to_error, still_referenced};
 use super::preview::{self, EntryChange};
 use crate::context::{CommandResult, Context};
+use crate::edit_review::{self, EffectView};
 use crate::error::CliError;
 use crate::marks::count;
 use crate::reading::opened;
@@ -37,6 +38,9 @@ struct MoveSide {
     stack: String,
     revision: Option<RevisionId>,
     changes: Vec<EntryChange>,
+    /// What the system of the stack's format will do because of the move.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    effects: Vec<EffectView>,
 }
 
 /// Runs the command `mv --to-stack` and returns its report.
@@ -54,13 +58,12 @@ pub(super) async fn run(context: &Context, args: &Mv, to: &StackName) -> Command
         let plan = plan(now, target_state, args, source.name())?;
         let (is_encrypted, policy) = (view.head.key_id.is_some(), target_view.head.policy);
         refuse_plaintext((&source, is_encrypted), (&target, policy))?;
-        let done = prepared([&source, &target], [now, target_state], &plan, true);
-        let mut warnings = Vec::new();
+        let (done, mut warnings) = prepared(context, [&source, &target], [now, target_state], &plan, true)?;
         // Only this policy can leave values in plain text, so other moves don't pay for decrypting.
         if is_encrypted && policy == SealingPolicy::Sensitive {
             let stored = moved_snapshot(context, now, &plan);
             let opened = opened(&view, stored.clone()).await?;
-            warnings = lost_by_policy(context, target.name(), &stored, &opened);
+            warnings.extend(lost_by_policy(context, target.name(), &stored, &opened));
         }
         return report(context, &done, warnings);
     }
@@ -130,13 +133,12 @@ async fn move_locked(
     let (is_encrypted, policy) = (source.is_sealed(), target.policy());
     refuse_plaintext((source.stack(), is_encrypted), (target.stack(), policy))?;
     let stacks = [source.stack(), target.stack()];
-    let mut done = prepared(stacks, [&*now, &*target_state], &plan, false);
+    let (mut done, mut warnings) = prepared(context, stacks, [&*now, &*target_state], &plan, false)?;
     show(context, &done);
-    let mut warnings = Vec::new();
     if is_encrypted && policy == SealingPolicy::Sensitive {
         let stored = moved_snapshot(context, &now, &plan);
         let opened = source.reveal_snapshot(stored.clone()).await?;
-        warnings = lost_by_policy(context, target.stack().name(), &stored, &opened);
+        warnings.extend(lost_by_policy(context, target.stack().name(), &stored, &opened));
     }
     let object = format!("stack {}", source.stack().name().short());
     let question = format!(
@@ -164,22 +166,40 @@ fn plan(source: &State, target: &State, args: &Mv, name: &StackName) -> Result<M
     MovePlan::new(source, target, &entries).map_err(|refusal| refusal_error(refusal, source, name))
 }
 
-/// The report of a move that isn't performed yet.
-fn prepared(stacks: [&Stack; 2], now: [&State; 2], plan: &MovePlan, dry_run: bool) -> MoveReport {
-    let side = |stack: &Stack, before: &State, after: &State| MoveSide {
-        stack: stack.name().to_string(),
-        revision: before.current().cloned(),
-        changes: preview::changes(before.entries(), after.entries()),
+/// The report of a move that isn't performed yet, with warnings.
+fn prepared(
+    context: &Context,
+    stacks: [&Stack; 2],
+    now: [&State; 2],
+    plan: &MovePlan,
+    dry_run: bool,
+) -> Result<(MoveReport, Vec<String>), CliError> {
+    let mut warnings = Vec::new();
+    let mut side = |stack: &Stack, before: &State, after: &State| {
+        let object = format!("stack {}", stack.name().short());
+        // An empty stack takes on the format of the resources that arrive.
+        let origin = edit_review::origin(context, if before.is_empty() { after } else { before });
+        let review = edit_review::review(&object, origin, before.entries(), after.entries())?;
+        warnings.extend(review.remarks);
+        Ok::<_, CliError>(MoveSide {
+            stack: stack.name().to_string(),
+            revision: before.current().cloned(),
+            changes: preview::changes(before.entries(), after.entries()),
+            effects: review.effects,
+        })
     };
+    let source = side(stacks[0], now[0], plan.source())?;
+    let destination = side(stacks[1], now[1], plan.destination())?;
     let moved = plan.entries().iter().map(|entry| entry.key().to_string());
-    MoveReport {
+    let done = MoveReport {
         id: None,
         changed: false,
         dry_run,
         entries: moved.collect(),
-        source: side(stacks[0], now[0], plan.source()),
-        destination: side(stacks[1], now[1], plan.destination()),
-    }
+        source,
+        destination,
+    };
+    Ok((done, warnings))
 }
 
 fn show(context: &Context, done: &MoveReport) {
@@ -188,6 +208,7 @@ fn show(context: &Context, done: &MoveReport) {
             .output
             .announce(|page| page.line(format_args!("stack {}:", side.stack)));
         preview::show(context, &side.changes);
+        edit_review::announce(context, &side.effects);
     }
 }
 

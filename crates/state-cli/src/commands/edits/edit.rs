@@ -6,6 +6,7 @@ use super::operate::{self, EditReport, MessageArg, deposed_key, refusal_to_error
 use super::preview;
 use crate::context::{CommandResult, Context};
 use crate::error::CliError;
+use crate::resource_arg::ResourceArg;
 use crate::unmarked_secrets;
 use state_core::edits::Refusal;
 use state_core::{Address, DeposedKey, EntryKey, SharedEntry, Snapshot, State, UpdateKind};
@@ -20,7 +21,7 @@ use state_manager::Session;
 pub(crate) struct Args {
     /// The resource to edit [default: the whole snapshot]
     #[arg(value_name = "ADDR")]
-    address: Option<Address>,
+    address: Option<ResourceArg>,
     /// Edit the deposed resource (replaced, but not yet deleted) that has this key
     #[arg(long, value_name = "KEY", requires = "address", value_parser = deposed_key)]
     deposed: Option<DeposedKey>,
@@ -72,7 +73,7 @@ fn edited(
         ));
     }
     let give_up = "Save an empty file to cancel. Lines like this one at the top are ignored.";
-    let Some(address) = &args.address else {
+    let Some(ResourceArg { address, deposed }) = &args.address else {
         let snapshot = state.snapshot(session.stack().name().to_string(), context.now());
         let text = document::snapshot_text(&snapshot, show_secrets);
         let introduction = format!("Stack {}. {give_up}", session.stack().name().short());
@@ -80,7 +81,12 @@ fn edited(
             document::read_snapshot(&snapshot, text, show_secrets)
         });
     };
-    let entry = find(session, state, address, args.deposed.as_ref())?;
+    let entry = find(
+        session,
+        state,
+        address,
+        args.deposed.as_ref().or(deposed.as_ref()),
+    )?;
     let text = document::entry_text(entry, show_secrets);
     let introduction = format!("Resource {}. {give_up}", entry.key());
     editor::edit(context, &introduction, &text, |text| {
@@ -116,8 +122,10 @@ async fn replace(
     snapshot: Snapshot,
 ) -> Result<EditReport, CliError> {
     let changes = preview::changes(state.entries(), snapshot.entries.iter());
-    let mut done = EditReport::prepared(session, changes);
-    done.warnings = unmarked_secrets::lost_by_edit(context, session, state, snapshot.entries.iter()).await?;
+    let mut done =
+        EditReport::prepared(session, changes).reviewed(context, session, state, snapshot.entries.iter())?;
+    let lost = unmarked_secrets::lost_by_edit(context, session, state, snapshot.entries.iter()).await?;
+    done.warnings.extend(lost);
     done.confirm(context, session)?;
     let request = args.remember.request(UpdateKind::Edit, "edit");
     let revision = session.replace_entries(request, snapshot).await?;

@@ -2,17 +2,20 @@
 
 use super::preview::{self, EntryChange};
 use crate::context::{CommandResult, Context};
+use crate::edit_review::{self, EffectView, Review};
 use crate::error::CliError;
 use crate::exit::ExitCode;
+use crate::invocation::quoted;
 use crate::marks::{count, first};
 use crate::reserve::with_reserve;
 use crate::unmarked_secrets;
 use clap::Args;
 use serde::Serialize;
-use state_core::edits::{Dependent, Operation, Refusal, StateEditor};
+use state_core::edits::{Dependent, Operation, Refusal, StateEditor, selected};
 use state_core::verify::{Rule, Violation};
-use state_core::{Address, DeposedKey, RevisionId, StackName, State, UpdateKind};
+use state_core::{Address, DeposedKey, RevisionId, SharedEntry, StackName, State, UpdateKind};
 use state_manager::{Session, UpdateRequest};
+use std::fmt::Display;
 
 /// The edit operations of a command.
 pub(super) struct Request {
@@ -66,7 +69,7 @@ const NAMED: usize = 5;
 const LISTED: usize = 20;
 
 /// Addresses for a default history message, with a space in front; empty for no addresses.
-pub(super) fn named(addresses: &[Address]) -> String {
+pub(super) fn named(addresses: &[impl Display]) -> String {
     match addresses {
         [] => String::new(),
         some => format!(" {}", first(NAMED, some, " ")),
@@ -81,6 +84,9 @@ pub(super) struct EditReport {
     pub(super) revision: Option<RevisionId>,
     pub(super) changed: bool,
     pub(super) changes: Vec<EntryChange>,
+    /// What the system of the stack's format will do because of the edit.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) effects: Vec<EffectView>,
     /// Warnings for the end of the command.
     #[serde(skip)]
     pub(super) warnings: Vec<String>,
@@ -94,13 +100,31 @@ impl EditReport {
             revision: session.state().current().cloned(),
             changed: false,
             changes,
+            effects: Vec::new(),
             warnings: Vec::new(),
         }
+    }
+
+    /// Checks the edit against the rules of the stack's format, and adds what the format's system will do.
+    pub(super) fn reviewed<'a>(
+        mut self,
+        context: &Context,
+        session: &Session,
+        before: &'a State,
+        after: impl Iterator<Item = &'a SharedEntry>,
+    ) -> Result<Self, CliError> {
+        let object = format!("stack {}", session.stack().name().short());
+        let origin = edit_review::origin(context, before);
+        let Review { effects, remarks } = edit_review::review(&object, origin, before.entries(), after)?;
+        self.effects = effects;
+        self.warnings.extend(remarks);
+        Ok(self)
     }
 
     /// Shows the changes and asks for confirmation.
     pub(super) fn confirm(&self, context: &Context, session: &Session) -> Result<(), CliError> {
         preview::show(context, &self.changes);
+        edit_review::announce(context, &self.effects);
         let object = format!("stack {}", session.stack().name().short());
         let question = format!("Change the state of {object}?");
         context.prompt.confirm(&object, &question)
@@ -119,7 +143,8 @@ impl EditReport {
 /// Performs the operations of a request.
 pub(super) async fn run(context: &Context, request: &Request) -> CommandResult {
     let work = async |session: &Session| {
-        let edits = perform(session, &request.operations)?;
+        let operations = managed_only(context, session, &request.operations);
+        let edits = perform(session, &operations, request.kind == "apply-edits")?;
         commit(context, session, edits, request).await
     };
     locked(context, request.kind, work).await
@@ -147,12 +172,42 @@ pub(super) async fn locked(
     })
 }
 
-/// Performs the operations on a copy of the state. In a batch, the error names the number of the refused operation.
-fn perform(session: &Session, operations: &[Operation]) -> Result<StateEditor, CliError> {
+/// The operations, with the resources of `taint --all` and of groups and modules listed: those that the system of the stack's format can replace.
+fn managed_only(context: &Context, session: &Session, operations: &[Operation]) -> Vec<Operation> {
+    let state = session.state();
+    let list = |operation: &Operation| match operation {
+        Operation::Taint { addresses, all } => {
+            let origin = edit_review::origin(context, &state);
+            let is_managed =
+                |entry: &&SharedEntry| entry.is_live() && (entry.tainted || origin.is_managed(entry));
+            let named = state.entries().filter(|_| *all).filter(is_managed);
+            let mut chosen: Vec<Address> = named.map(|entry| entry.address.clone()).collect();
+            for address in addresses {
+                let group = selected(&state, address).into_iter().filter(is_managed);
+                let group: Vec<Address> = group.map(|entry| entry.address.clone()).collect();
+                // A resource that is named itself, or not found, stays in the list: its refusal names it.
+                match group.is_empty() || state.generations(address).next().is_some() {
+                    true => chosen.push(address.clone()),
+                    false => chosen.extend(group),
+                }
+            }
+            Operation::Taint {
+                addresses: chosen,
+                all: false,
+            }
+        }
+        other => other.clone(),
+    };
+    operations.iter().map(list).collect()
+}
+
+/// Performs the operations on a copy of the state. In a batch of the user, the error names the number of the refused
+/// operation.
+fn perform(session: &Session, operations: &[Operation], is_batch: bool) -> Result<StateEditor, CliError> {
     let mut edits = StateEditor::on(&session.state());
     for (index, operation) in operations.iter().enumerate() {
         if let Err(refusal) = edits.perform(operation) {
-            let number = (operations.len() > 1).then_some(index + 1);
+            let number = (is_batch && operations.len() > 1).then_some(index + 1);
             let stack = session.stack().name();
             return Err(refusal_to_error(refusal, edits.state(), stack, number));
         }
@@ -173,7 +228,9 @@ pub(super) async fn commit(
     if done.changes.is_empty() {
         return Ok(done);
     }
-    done.warnings = unmarked_secrets::lost_by_edit(context, session, &state, edits.state().entries()).await?;
+    done = done.reviewed(context, session, &state, edits.state().entries())?;
+    let lost = unmarked_secrets::lost_by_edit(context, session, &state, edits.state().entries()).await?;
+    done.warnings.extend(lost);
     done.confirm(context, session)?;
     let is_forced = |operation: &Operation| matches!(operation, Operation::Rm { force: true, .. });
     let edit = UpdateRequest {
@@ -213,6 +270,11 @@ pub(super) fn refusal_to_error(
             let hint = "list all resources with `statectl list`";
             error.with_nearest(address.as_str(), candidates, hint, hint)
         }
+        Refusal::NoDeposed {
+            ref address,
+            ref known,
+            ..
+        } => new(ExitCode::NotFound, &refusal.to_string()).with_hint(deposed_hint(address, known)),
         Refusal::Dependents(dependents) => {
             let dependent = count(dependents.len(), "resource depends", "resources depend");
             let message = format!("cannot remove the resources: {dependent} on them");
@@ -245,6 +307,19 @@ pub(super) fn refusal_to_error(
             }
         }
         other => new(ExitCode::Conflict, &other.to_string()),
+    }
+}
+
+/// The hint for an address without a deposed resource of the requested key.
+fn deposed_hint(address: &Address, known: &[DeposedKey]) -> String {
+    match known.first() {
+        Some(key) => format!(
+            "it has the deposed {} {}: `statectl rm {} --deposed {key}`",
+            if known.len() == 1 { "resource" } else { "resources" },
+            first(LISTED, known, ", "),
+            quoted(address.as_str())
+        ),
+        None => "list all resources, with their deposed keys, with `statectl list`".to_owned(),
     }
 }
 

@@ -3,11 +3,12 @@
 use super::operate::{EditReport, MessageArg, locked};
 use super::preview;
 use crate::context::{CommandResult, Context};
+use crate::edit_review;
 use crate::error::CliError;
 use crate::reading::opened;
 use crate::rollback_guard;
 use state_core::sensitive::{KeptMarks, keep_marks};
-use state_core::{Error, UpdateKind};
+use state_core::{Error, Serial, UpdateKind};
 use state_manager::{Session, UpdateRequest};
 
 /// The way out when the current revision can't be undone.
@@ -21,7 +22,7 @@ const HINT: &str = "change recipients with `statectl recipients add RECIPIENT` a
 /// encrypted.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Undo even a move between stacks
+    /// Undo even a move between stacks, and restore even a state that its system can't load
     ///
     /// The moved resources would then be in both stacks, or in none.
     #[arg(long)]
@@ -35,6 +36,9 @@ pub(super) async fn run(context: &Context, args: &Args) -> CommandResult {
     let work = async |session: &Session| {
         let view = session.view().await?;
         let before = view.before_current().await.map_err(|error| match error {
+            Error::Conflict { .. } if view.state.serial() <= Serial(1) => {
+                CliError::from(error).with_hint("list the revisions with `statectl history`")
+            }
             Error::Conflict { .. } => CliError::from(error).with_hint(HINT),
             other => other.into(),
         })?;
@@ -42,14 +46,19 @@ pub(super) async fn run(context: &Context, args: &Args) -> CommandResult {
         let now = opened(&view, view.snapshot()).await?;
         let mut then = opened(&view, view.get(&before).await?).await?;
         keep_marks(&now, &mut then, KeptMarks::All);
-        let done = EditReport::prepared(session, preview::changes(now.entries.iter(), then.entries.iter()));
+        let mut done =
+            EditReport::prepared(session, preview::changes(now.entries.iter(), then.entries.iter()));
+        let object = format!("stack {}", session.stack().name().short());
+        let review = edit_review::restored(&object, &now, &then, args.force)?;
+        done.effects = review.effects;
+        done.warnings = review.remarks;
         preview::show(context, &done.changes);
+        edit_review::announce(context, &done.effects);
         if then.outputs != now.outputs {
             context
                 .output
                 .announce(|page| page.line("the stack's outputs also change"));
         }
-        let object = format!("stack {}", session.stack().name().short());
         let crossed = rollback_guard::inspect(context, &view, &before).await?;
         rollback_guard::refuse(&object, &crossed, args.force)?;
         let question = format!("Restore {object} to revision {before}?");

@@ -4,6 +4,7 @@ use crate::error::CliError;
 use crate::formats::{self, Format};
 use crate::settings::MASKED;
 use state_core::Snapshot;
+use state_core::json::{self, Limits};
 use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind, Write};
 use std::os::unix::fs::OpenOptionsExt;
@@ -69,13 +70,51 @@ impl Document {
             length: 0,
             result: Ok(()),
         };
+        let mut whole = Vec::new();
+        let is_unloadable = self.is_masked && self.format.name() != formats::NATIVE;
         formats::all()
-            .export_to(&self.snapshot, self.format, &mut |piece| writer.add(piece))
+            .export_to(&self.snapshot, self.format, &mut |piece| match is_unloadable {
+                true => whole.extend_from_slice(piece),
+                false => writer.add(piece),
+            })
             .map_err(|error| failed(&self.stack, error))?;
+        if is_unloadable {
+            writer.add(&unloadable(whole));
+        }
         match writer.finish() {
             Ok(length) => Ok(length),
             Err(source) => Err(unwritable(name, &source)),
         }
+    }
+}
+
+/// Replaces the version of a document by a text, so that the system of its format refuses to load the document. It would
+/// take placeholders for values, and change real resources accordingly.
+fn unloadable(document: Vec<u8>) -> Vec<u8> {
+    let limits = Limits {
+        max_bytes: usize::MAX,
+        max_string_bytes: usize::MAX,
+        ..Limits::default()
+    };
+    let version = json::Document::parse(&document, &limits).ok().and_then(|parsed| {
+        let root = parsed.root();
+        let version = ["version", "format-version"]
+            .iter()
+            .find_map(|name| root.get(name));
+        version.map(|version| version.range())
+    });
+    match version {
+        Some(range) => {
+            let mut replaced = document[..range.start].to_vec();
+            replaced.extend_from_slice(b"\"masked\"");
+            replaced.extend_from_slice(&document[range.end..]);
+            replaced
+        }
+        // A document without a version gets one.
+        None => match document.split_first() {
+            Some((b'{', rest)) => [b"{\n  \"version\": \"masked\",", rest].concat(),
+            _ => document,
+        },
     }
 }
 
@@ -155,7 +194,7 @@ impl<W: Write> PieceWriter<W> {
 
 #[cfg(test)]
 mod tests {
-    use super::{PieceWriter, publish};
+    use super::{PieceWriter, publish, unloadable};
     use std::io::ErrorKind;
 
     #[test]
@@ -177,6 +216,24 @@ mod tests {
             "{text}"
         );
         assert_eq!(length, text.len());
+    }
+
+    #[test]
+    fn masked_document_has_no_version_that_a_tool_accepts() {
+        for (document, expected) in [
+            (
+                r#"{"version": 4, "x": {"version": 3}}"#,
+                r#"{"version": "masked", "x": {"version": 3}}"#,
+            ),
+            (
+                r#"{"a": 1, "format-version": 1}"#,
+                r#"{"a": 1, "format-version": "masked"}"#,
+            ),
+            (r#"{"a": 1}"#, "{\n  \"version\": \"masked\",\"a\": 1}"),
+        ] {
+            let text = String::from_utf8(unloadable(document.as_bytes().to_vec())).unwrap();
+            assert_eq!(text, expected);
+        }
     }
 
     #[test]

@@ -60,7 +60,7 @@ impl Original {
             line["data"]["id"].as_str().unwrap().to_owned()
         });
         let exports: BTreeMap<_, _> = ids
-            .map(|id| (id.clone(), go(&["export", "--at", &id]).stdout))
+            .map(|id| (id.clone(), go(&["export", "--show-secrets", "--at", &id]).stdout))
             .collect();
         assert_eq!(exports.len(), 6);
         let backup = tempfile::tempdir().unwrap();
@@ -100,7 +100,7 @@ impl Original {
         self.damage(file, harm);
         let folder = self.sandbox.path();
         let go = |arguments: &[&str]| statectl(folder, self.policy, arguments);
-        let now = go(&["export"]);
+        let now = go(&["export", "--show-secrets"]);
         let expected = &self.exports[&self.current];
         assert!(
             now.code != 0 || now.stdout == *expected,
@@ -110,7 +110,7 @@ impl Original {
         let (surviving, lost) = self.survivors(folder, &case);
         let salvaged = go(&["salvage", "--yes"]);
         for id in &surviving {
-            let read = go(&["export", "--at", id]);
+            let read = go(&["export", "--show-secrets", "--at", id]);
             assert_eq!(
                 (read.code, &read.stdout),
                 (0, &self.exports[id]),
@@ -152,7 +152,7 @@ impl Original {
         }
         assert_ne!(verified.code, 0, "{case}: {verified:?}");
         for id in &surviving {
-            let read = statectl(folder, self.policy, &["export", "--at", id]);
+            let read = statectl(folder, self.policy, &["export", "--show-secrets", "--at", id]);
             assert_eq!(
                 (read.code, &read.stdout),
                 (0, &self.exports[id]),

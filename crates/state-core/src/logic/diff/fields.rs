@@ -36,7 +36,15 @@ pub(super) fn header_changes(old: &Snapshot, new: &Snapshot) -> Vec<Change> {
 }
 
 fn entry_fields(entry: &Entry, secrets: &SecretStrings) -> Fields {
+    // The marks are sets: tools write them in the order of a map, which differs from run to run.
+    let sorted = |marks: &[String]| {
+        let mut marks = marks.to_vec();
+        marks.sort_unstable();
+        marks
+    };
     let bare = Entry {
+        sensitive_inputs: sorted(&entry.sensitive_inputs),
+        sensitive_outputs: sorted(&entry.sensitive_outputs),
         inputs: None,
         outputs: None,
         extensions: JsonMap::new(),

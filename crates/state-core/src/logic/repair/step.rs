@@ -12,6 +12,16 @@ use std::fmt;
 #[serde(tag = "step", rename_all = "kebab-case", rename_all_fields = "kebab-case")]
 #[non_exhaustive]
 pub enum Step {
+    /// An entry was dropped, because another entry records the same object under the same key.
+    DropCopy {
+        /// Key that the entries shared.
+        entry: EntryKey,
+    },
+    /// An entry was dropped, because a person chose another entry with the same key. Its object is no longer managed.
+    Forget {
+        /// Key that the entries shared.
+        entry: EntryKey,
+    },
     /// An entry with a duplicate key became deposed.
     Depose {
         /// Key before the step.
@@ -90,6 +100,15 @@ pub enum Reason {
 impl fmt::Display for Step {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::DropCopy { entry } => {
+                write!(f, "{entry}: occurs twice for the same object; drop one copy")
+            }
+            Self::Forget { entry } => {
+                write!(
+                    f,
+                    "{entry}: occurs twice for different objects; forget the one that was not chosen"
+                )
+            }
             Self::Depose { entry, key } => {
                 write!(f, "{entry}: occurs twice; depose the later resource as {key}")
             }

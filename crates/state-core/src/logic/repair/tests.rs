@@ -1,9 +1,11 @@
 //! Tests that repair yields valid snapshots with few changes, deterministically.
 
-use super::{Step, repair};
+use super::{Choice, Duplicates, Step, repair, repair_with};
 use crate::address::{Dependency, DeposedKey};
 use crate::entry::{Entry, Provider, SharedEntry};
 use crate::environment::Timestamp;
+use crate::id::Uid;
+use crate::json::{Json, Properties};
 use crate::snapshot::{FactoryInfo, Snapshot};
 use crate::testkit::oracle::is_topological;
 use crate::testkit::run::scaled;
@@ -85,16 +87,111 @@ fn repair_breaks_cycle_at_reference_to_a_later_entry() {
     );
 }
 
+/// An entry with an id and a value.
+fn object(address: &str, id: &str, value: &str) -> Entry {
+    let mut object = entry(address, &[]);
+    object.id = Some(id.to_owned());
+    object.outputs = Properties::new(Json::parse(&format!(r#"{{"v":"{value}"}}"#)).unwrap());
+    object
+}
+
 #[test]
-fn duplicate_live_entry_becomes_deposed_under_a_free_key() {
-    let mut twin = entry("a", &[]);
+fn copy_of_the_same_object_is_dropped_and_never_deposed() {
+    let mut tainted = object("a", "i-1", "old");
+    tainted.tainted = true;
+    tainted.uid = Some(Uid::from_bits([7; 16]));
+    let mut copy = object("b", "i-2", "new");
+    copy.deposed = Some(DeposedKey::new("00000001").unwrap());
+    for duplicates in [Duplicates::Choose(&[]), Duplicates::Depose] {
+        let repaired = repair_with(
+            &snapshot(vec![
+                tainted.clone(),
+                object("a", "i-1", "new"),
+                copy.clone(),
+                copy.clone(),
+            ]),
+            duplicates,
+        );
+        assert!(repaired.is_valid() && repaired.undecided.is_empty());
+        assert_eq!(names(&repaired.snapshot), ["a", "b (deposed 00000001)"]);
+        let kept = &repaired.snapshot.entries[0];
+        assert!(
+            !kept.tainted && kept.uid == tainted.uid,
+            "the copy that a tool would replace must not win: {kept:?}"
+        );
+        assert_eq!(
+            descriptions(&repaired.steps),
+            [
+                "a: occurs twice for the same object; drop one copy",
+                "b (deposed 00000001): occurs twice for the same object; drop one copy"
+            ]
+        );
+    }
+}
+
+#[test]
+fn different_objects_under_one_key_need_a_choice() {
+    let broken = snapshot(vec![
+        object("a", "i-1", "x"),
+        object("a", "i-2", "x"),
+        object("a", "i-1", "y"),
+        entry("b", &["gone"]),
+    ]);
+    let undecided = repair(&broken);
+    assert_eq!(
+        undecided.snapshot, broken,
+        "a repair without a choice must change nothing"
+    );
+    assert!(undecided.steps.is_empty() && !undecided.is_valid());
+    let [duplicate] = undecided.undecided.as_slice() else {
+        panic!("{undecided:?}")
+    };
+    let ids: Vec<_> = duplicate
+        .entries
+        .iter()
+        .map(|entry| entry.id.as_deref())
+        .collect();
+    assert_eq!(ids, [Some("i-1"), Some("i-2")]);
+    let key = duplicate.key.clone();
+    let out_of_range = [Choice {
+        key: key.clone(),
+        keep: 2,
+    }];
+    assert_eq!(repair_with(&broken, Duplicates::Choose(&out_of_range)), undecided);
+    let chosen = repair_with(&broken, Duplicates::Choose(&[Choice { key, keep: 1 }]));
+    assert!(chosen.is_valid());
+    assert_eq!(names(&chosen.snapshot), ["a", "b"]);
+    assert_eq!(chosen.snapshot.entries[0].id.as_deref(), Some("i-2"));
+    assert_eq!(
+        descriptions(&chosen.steps)[..2],
+        [
+            "a: occurs twice for the same object; drop one copy",
+            "a: occurs twice for different objects; forget the one that was not chosen"
+        ]
+    );
+}
+
+#[test]
+fn shared_placeholder_id_does_not_prove_the_same_object() {
+    let broken = snapshot(vec![object("a", "none", "x"), object("a", "none", "y")]);
+    assert_eq!(repair(&broken).undecided.len(), 1);
+    let equal = snapshot(vec![object("a", "none", "x"), object("a", "none", "x")]);
+    assert!(repair(&equal).is_valid());
+}
+
+#[test]
+fn recorded_results_with_a_duplicate_key_are_deposed() {
+    let mut twin = object("a", "i-3", "x");
     twin.deposed = Some(DeposedKey::new("repair01").unwrap());
-    let repaired = repair(&snapshot(vec![
-        entry("a", &[]),
-        entry("a", &[]),
-        twin,
-        entry("a", &[]),
-    ]));
+    let repaired = repair_with(
+        &snapshot(vec![
+            object("a", "i-1", "x"),
+            object("a", "i-2", "x"),
+            twin,
+            object("a", "i-4", "x"),
+        ]),
+        Duplicates::Depose,
+    );
     assert!(repaired.is_valid());
     assert_eq!(
         names(&repaired.snapshot),
@@ -193,7 +290,15 @@ proptest! {
 
     #[test]
     fn repair_is_verified_and_idempotent(broken in broken_snapshots()) {
-        let repaired = repair(&broken);
+        let asked = repair(&broken);
+        if !asked.undecided.is_empty() {
+            prop_assert!(asked.steps.is_empty());
+            prop_assert_eq!(&asked.snapshot, &broken);
+        }
+        let first = |duplicate: &super::DuplicateKey| Choice { key: duplicate.key.clone(), keep: 0 };
+        let choices: Vec<Choice> = asked.undecided.iter().map(first).collect();
+        let repaired = repair_with(&broken, Duplicates::Choose(&choices));
+        prop_assert!(repaired.undecided.is_empty());
         prop_assert!(is_topological(&repaired.snapshot.entries), "{:?}", descriptions(&repaired.steps));
         prop_assert_eq!(&repaired.remaining, &verify::verify(&repaired.snapshot).violations);
         for violation in &repaired.remaining {
@@ -202,23 +307,24 @@ proptest! {
         let again = repair(&repaired.snapshot);
         prop_assert_eq!(descriptions(&again.steps), Vec::<String>::new());
         prop_assert_eq!(&again.snapshot, &repaired.snapshot);
-        let twin = repair(&broken.clone());
+        let twin = repair_with(&broken.clone(), Duplicates::Choose(&choices));
         prop_assert_eq!(&twin, &repaired);
     }
 
     #[test]
-    fn repair_loses_no_entry_or_pending_operation(broken in broken_snapshots()) {
-        let repaired = repair(&broken).snapshot;
-        let objects = |snapshot: &Snapshot| {
-            let mut objects: Vec<_> = snapshot
+    fn repair_loses_no_object_or_pending_operation(broken in broken_snapshots()) {
+        let result = repair_with(&broken, Duplicates::Depose);
+        let repaired = result.snapshot;
+        let objects = |snapshot: &Snapshot| -> BTreeSet<_> {
+            snapshot
                 .entries
                 .iter()
                 .map(|e| (e.address.clone(), e.inputs.clone().map(|p| p.json().as_str().to_owned()), e.id.clone()))
-                .collect();
-            objects.sort();
-            objects
+                .collect()
         };
         prop_assert_eq!(objects(&repaired), objects(&broken));
+        let copies = result.steps.iter().filter(|step| matches!(step, Step::DropCopy { .. })).count();
+        prop_assert_eq!(repaired.entries.len() + copies, broken.entries.len());
         prop_assert_eq!(repaired.pending_operations.len(), broken.pending_operations.len());
         let uids = |snapshot: &Snapshot| snapshot.entries.iter().filter_map(|e| e.uid).collect::<BTreeSet<_>>();
         prop_assert_eq!(uids(&repaired), uids(&broken));

@@ -12,7 +12,6 @@ pub(crate) enum Corruption {
     BadProvider,
     BadSensitivePath,
     BothAttributes,
-    ByteOrderMark,
     Circle,
     CircleOfThree,
     CutShort,
@@ -34,14 +33,13 @@ pub(crate) enum Expected {
 }
 
 impl Corruption {
-    pub(crate) const ALL: [Self; 18] = [
+    pub(crate) const ALL: [Self; 17] = [
         Self::BadDeposedKey,
         Self::BadIndexKey,
         Self::BadPrivate,
         Self::BadProvider,
         Self::BadSensitivePath,
         Self::BothAttributes,
-        Self::ByteOrderMark,
         Self::Circle,
         Self::CircleOfThree,
         Self::CutShort,
@@ -65,7 +63,6 @@ impl Corruption {
             Self::BadProvider => Expected::Malformed("isn't a provider reference"),
             Self::BadSensitivePath => Expected::Malformed("path step"),
             Self::BothAttributes => Expected::Malformed("must not have both"),
-            Self::ByteOrderMark => Expected::Malformed("byte order mark"),
             Self::CutShort => Expected::Malformed(""),
             Self::DuplicateKey => Expected::Malformed("duplicate key"),
             Self::HugeSerial | Self::NegativeSerial => Expected::Malformed("`serial` must be a whole number"),
@@ -99,7 +96,6 @@ impl Corruption {
             Self::BadProvider => anywhere(&text, "provider[", "${hunter2}[", dice),
             Self::BadSensitivePath => anywhere(&text, "\"get_attr\"", "\"splat\"", dice),
             Self::BothAttributes => put(dice, "\"attributes_flat\":{\"a\":\"hunter2\"}"),
-            Self::ByteOrderMark => format!("\u{feff}{text}"),
             Self::Circle => cycle(plan, 2, dice),
             Self::CircleOfThree => cycle(plan, 3, dice),
             Self::CutShort => text[..1 + dice.below(text.len() - 1)].to_owned(),

@@ -40,7 +40,7 @@ fn invalid_json_is_refused_with_its_position() {
     refused("", "0 bytes");
     refused(&whole[..whole.len() / 2], "at line ");
     refused(&format!("{whole}{{}}"), "at line ");
-    refused(&format!("\u{feff}{whole}"), "byte order mark");
+    refused(&format!("\u{feff}\u{feff}{whole}"), "byte order mark");
     let twice = whole.replacen("\"version\": 3,", "\"version\": 3, \"version\": 3,", 1);
     refused(&twice, "duplicate key at line 2, column 19 ($.version)");
     let twice = whole.replacen("\"custom\": true,", "\"custom\": true, \"custom\": true,", 1);
@@ -299,7 +299,7 @@ fn violations_are_all_reported_and_repaired() {
     let repaired = repaired(&snapshot);
     let steps: Vec<String> = repaired.steps.iter().map(ToString::to_string).collect();
     for part in [
-        "depose the later resource",
+        "drop one copy",
         "which does not exist",
         "closes the cycle",
         "move before",
@@ -307,7 +307,8 @@ fn violations_are_all_reported_and_repaired() {
         assert!(steps.iter().any(|step| step.contains(part)), "{part}: {steps:#?}");
     }
     let text = super::support::export(&repaired.snapshot);
-    assert_eq!(text.matches("\"delete\": true").count(), 1, "{text}");
+    // A copy that became a tombstone would make Pulumi delete the live resource.
+    assert_eq!(text.matches("\"delete\": true").count(), 0, "{text}");
 }
 
 #[test]
