@@ -1,7 +1,10 @@
 //! Promise P9 of `docs/architecture.md`: states of Terraform are exported byte for byte as they were imported, and
 //! Terraform accepts exports of later revisions.
 
+mod backend;
 mod cli;
+mod folder;
+mod locks;
 mod providers;
 mod schemas;
 

@@ -27,7 +27,13 @@ pub(crate) fn is_same(existing: &Snapshot, new: &Imported) -> bool {
 
 /// Whether the same outputs are marked as sensitive, in any order.
 pub(crate) fn has_same_output_marks(one: &Snapshot, other: &Snapshot) -> bool {
-    let marks = |snapshot: &Snapshot| snapshot.sensitive_outputs.iter().cloned().collect::<BTreeSet<_>>();
+    let marks = |snapshot: &Snapshot| {
+        snapshot
+            .sensitive_outputs
+            .iter()
+            .cloned()
+            .collect::<BTreeSet<_>>()
+    };
     marks(one) == marks(other)
 }
 

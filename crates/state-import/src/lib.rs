@@ -10,8 +10,9 @@
 //! ```
 //!
 //! [`RecordMethod::Changes`] records only the resources and outputs that differ. It is used if the export of the result equals
-//! the export of the imported state byte for byte, so that a reader gets exactly the state that was imported. Otherwise, for
-//! example if the version of Terraform changed, the whole snapshot is recorded.
+//! the export of the imported state byte for byte, so that a reader gets exactly the state that was imported. Otherwise the whole
+//! snapshot is recorded, for example if the version of Terraform changed, or if an old resource now depends on a new one: changes
+//! append new resources to the list, and a resource must come after its dependencies.
 
 mod changes;
 mod comparison;

@@ -1,9 +1,9 @@
 //! Listens on a loopback address, and finishes accepted requests before it ends.
 
+use crate::http::HttpOptions;
 use crate::http::access::Access;
 use crate::http::audit::AuditLog;
 use crate::http::request::{Service, router};
-use crate::http::HttpOptions;
 use crate::session::Sessions;
 use axum::Router;
 use hyper::server::conn::http1;

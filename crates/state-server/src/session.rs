@@ -9,6 +9,7 @@ pub use lock::{LockId, LockRequest, RunId};
 pub use write::WriteReport;
 
 use lock::is_of_client;
+use state_core::backend::ClientLock;
 use state_core::head::SealingPolicy;
 use state_core::{Clock, Error, StackName};
 use state_formats::{Formats, Terraform};
@@ -94,27 +95,29 @@ impl Sessions {
         let exported = compute(move || formats.export(&snapshot, &Terraform)).await?;
         match exported {
             Ok(bytes) => Ok(Some(bytes)),
-            Err(error) => Err(SessionError::Unusable(format!(
-                "stack {}: {error}",
-                name.short()
-            ))),
+            Err(error) => Err(SessionError::Unusable(format!("stack {}: {error}", name.short()))),
         }
     }
 
-    /// Removes a stack that has no resources. Succeeds if there is no such stack.
+    /// Removes a stack that has neither resources nor outputs. Succeeds if there is no such stack.
     ///
     /// # Errors
-    /// [`SessionError::Held`] while another client's lock holds; [`SessionError::Conflict`] if the stack has resources.
+    /// [`SessionError::Held`] while another client's lock holds; [`SessionError::Conflict`] if the stack isn't empty.
     pub async fn remove(&self, name: &StackName, lock: Option<&LockId>) -> Result<(), SessionError> {
         let Some(stack) = self.stacks.get(name).await? else {
             return Ok(());
         };
         self.require_own(&stack, lock).await?;
-        let stacks = match lock {
-            Some(id) => self.stacks.clone().with_client_lock(id.as_str()),
-            None => self.stacks.clone(),
-        };
-        let removed = stacks.remove(name, false).await;
+        let session = self.writer(&stack, lock).await?;
+        let state = session.state();
+        if !state.is_empty() || !state.outputs().values.is_empty() {
+            session.close().await?;
+            return Err(SessionError::Conflict(format!(
+                "stack {}: it isn't empty: destroy its resources first",
+                name.short()
+            )));
+        }
+        let removed = self.stacks.remove_held(session, false).await;
         removed.map(drop).map_err(SessionError::from)
     }
 
@@ -142,16 +145,17 @@ impl Sessions {
         }
     }
 
-    /// Requires that the stack is locked by this id, or by no client if there is no id.
-    async fn require_own(&self, stack: &Stack, lock: Option<&LockId>) -> Result<(), SessionError> {
+    /// Requires that the stack is locked by this id, or by no client if there is no id. Returns the lock.
+    async fn require_own(
+        &self,
+        stack: &Stack,
+        lock: Option<&LockId>,
+    ) -> Result<Option<ClientLock>, SessionError> {
         match (self.client_lock(stack).await?, lock) {
-            (Some(held), Some(id)) if held.id == id.as_str() => Ok(()),
+            (Some(held), Some(id)) if held.id == id.as_str() => Ok(Some(held)),
             (Some(held), _) => Err(SessionError::Held(LockOwner::of_client(&held))),
-            (None, None) => Ok(()),
-            (None, Some(id)) => Err(SessionError::Conflict(format!(
-                "stack {}: lock {id} no longer holds: it was released or broken",
-                stack.name().short()
-            ))),
+            (None, None) => Ok(None),
+            (None, Some(id)) => Err(write::lost(stack.name(), id)),
         }
     }
 

@@ -139,8 +139,9 @@ fn refused(stack: &str, error: ImportError, is_repaired: bool) -> CliError {
                 "cannot import: the stack has {}",
                 count(pending, "pending operation", "pending operations")
             );
-            CliError::conflict(object, &message)
-                .with_hint("resolve them first: `statectl pending list`; or keep them and import with `--force`")
+            CliError::conflict(object, &message).with_hint(
+                "resolve them first: `statectl pending list`; or keep them and import with `--force`",
+            )
         }
         ImportError::Format(error) => failed(&object, error),
         ImportError::Store(error @ Error::Integrity { .. }) if !is_repaired => {

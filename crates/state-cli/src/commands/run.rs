@@ -58,8 +58,10 @@ pub(crate) async fn run(context: &Context, args: &Args) -> CommandResult {
     announce(context, &target);
     let run = RunId::new(context.environment.entropy.bits());
     let file = RunFile::create(target.stack.lineage(), &run)?;
-    ownership::release_abandoned(context, &target.stack).await;
-    let begun = begin(context, &target, &run).await;
+    let clock = Arc::clone(&context.environment.clock);
+    let sessions = Sessions::new(target.stacks.clone(), formats::all().clone(), clock).with_run(run.clone());
+    ownership::release_abandoned(context, &sessions, &target.stack).await;
+    let begun = begin(context, &target, sessions.clone()).await;
     let (server, variables, was_used) = match begun {
         Ok(begun) => begun,
         Err(error) => return Err(target.give_up(error).await),
@@ -67,7 +69,7 @@ pub(crate) async fn run(context: &Context, args: &Args) -> CommandResult {
     let ended = child::run(&args.command, &variables, file.as_ref()).await;
     // A write that was accepted is recorded before the lock is released.
     server.shut_down().await;
-    release(context, &target.stack, &run).await;
+    release(context, &sessions, &target.stack, &run).await;
     if let Some(file) = file {
         file.remove();
     }
@@ -82,7 +84,9 @@ pub(crate) async fn run(context: &Context, args: &Args) -> CommandResult {
             target.stack.name().short()
         ));
     }
-    Ok(Report::empty().warned(warnings).with_code(ExitCode::Command(code)))
+    Ok(Report::empty()
+        .warned(warnings)
+        .with_code(ExitCode::Command(code)))
 }
 
 /// Prints what was created on stderr before the command starts, because its output follows.
@@ -105,7 +109,7 @@ fn announce(context: &Context, target: &Target) {
 async fn begin(
     context: &Context,
     target: &Target,
-    run: &RunId,
+    sessions: Sessions,
 ) -> Result<(ServerHandle, Variables, Arc<AtomicBool>), CliError> {
     let failed = |source: std::io::Error| CliError::io("private server", &source);
     let mut random = [0; 32];
@@ -113,8 +117,6 @@ async fn begin(
     let password: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
     let token = Token::new(USER, &password).map_err(|reason| CliError::failed("private server", reason))?;
     let clock = Arc::clone(&context.environment.clock);
-    let sessions = Sessions::new(target.stacks.clone(), formats::all().clone(), Arc::clone(&clock));
-    let sessions = sessions.with_run(run.clone());
     let was_used = Arc::new(AtomicBool::new(false));
     let used = Arc::clone(&was_used);
     let audit = AuditLog::new(move |record| {
@@ -139,15 +141,8 @@ fn report_refusal(record: &AuditRecord) {
 }
 
 /// Releases the lock that the command left, for example because it was killed.
-async fn release(context: &Context, stack: &Stack, run: &RunId) {
-    let stack = stack.clone().without_client_lock();
-    let freed = async {
-        match stack.lock_status().await?.client_lock {
-            Some(lock) if run.took(&lock) => stack.free_client_lock("run", &lock.id).await.map(Some),
-            _ => Ok(None),
-        }
-    };
-    match freed.await {
+async fn release(context: &Context, sessions: &Sessions, stack: &Stack, run: &RunId) {
+    match ownership::release(sessions, stack, run).await {
         Ok(None) => {}
         Ok(Some(lock)) => context.output.announce(|page| {
             page.line(format_args!(

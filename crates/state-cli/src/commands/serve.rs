@@ -70,7 +70,9 @@ pub(crate) async fn run(context: &Context, args: &Args) -> CommandResult {
         true => None,
         false => Some(signal(SignalKind::hangup()).map_err(failed)?),
     };
-    let server = Server::new(sessions, access, audit, clock).start(args.listen).await;
+    let server = Server::new(sessions, access, audit, clock)
+        .start(args.listen)
+        .await;
     let server = server.map_err(|source| {
         failed(source).with_hint("listen on a free port of 127.0.0.1, for example `--listen 127.0.0.1:0`")
     })?;

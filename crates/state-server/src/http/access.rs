@@ -106,7 +106,10 @@ mod tests {
     }
 
     fn basic(user: &str, secret: &str) -> HeaderMap {
-        headers(&format!("Basic {}", BASE64_STANDARD.encode(format!("{user}:{secret}"))))
+        headers(&format!(
+            "Basic {}",
+            BASE64_STANDARD.encode(format!("{user}:{secret}"))
+        ))
     }
 
     #[test]

@@ -89,7 +89,10 @@ mod tests {
         let md5 = Some("1B2M2Y8AsgTpgAmY7PhCfg==");
         assert_eq!(received(md5, "".into(), 9).await, Ok(Vec::new()));
         for wrong in [right, Some("?")] {
-            assert_eq!(received(wrong, "other".into(), 9).await, Err(StatusCode::BAD_REQUEST));
+            assert_eq!(
+                received(wrong, "other".into(), 9).await,
+                Err(StatusCode::BAD_REQUEST)
+            );
         }
         let long = received(None, "0123456789".into(), 9).await;
         assert_eq!(long, Err(StatusCode::PAYLOAD_TOO_LARGE));

@@ -159,7 +159,9 @@ async fn answer(
         stack: name.ok().filter(|_| user.is_some()).map(|name| name.to_string()),
         user,
         method: parts.method.as_str().chars().take(MAX_METHOD).collect(),
-        lock_id: lock_id.and_then(|id| LockId::new(&id).ok()).map(|id| id.to_string()),
+        lock_id: lock_id
+            .and_then(|id| LockId::new(&id).ok())
+            .map(|id| id.to_string()),
         status: answer.status.as_u16(),
         bytes: answer.bytes,
         milliseconds: u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
@@ -172,7 +174,9 @@ async fn answer(
 /// The id of the lock in a query. Terraform's ids need no escapes, and an id with escapes matches no lock.
 fn lock_of_query(query: &str) -> Option<String> {
     let mut fields = query.split('&');
-    fields.find_map(|field| field.strip_prefix("ID=")).map(str::to_owned)
+    fields
+        .find_map(|field| field.strip_prefix("ID="))
+        .map(str::to_owned)
 }
 
 /// An authorized request to a stack.

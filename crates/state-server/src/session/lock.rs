@@ -178,7 +178,10 @@ impl Sessions {
             message: request.message(self.run.as_ref()),
             expires: None,
         };
-        match stack.acquire_client_lock_as(&request.holder.operation, lock).await {
+        match stack
+            .acquire_client_lock_as(&request.holder.operation, lock)
+            .await
+        {
             Ok(_) => Ok(()),
             Err(Error::Locked { holder, .. }) => {
                 // A repetition of this request may have been faster.

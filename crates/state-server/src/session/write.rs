@@ -9,6 +9,11 @@ use state_import::{ImportError, ImportOptions, ImportOutcome, RecordMethod, impo
 use state_manager::{Session, Stack, UpdateRequest, compute};
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
+
+/// The longest time that a request waits for another one under the same lock. Terraform sends one request at a time, so the
+/// other one lost its client, or its server was killed.
+const REPEAT_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The result of a write.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,9 +43,12 @@ impl Sessions {
         // A malformed state must neither create a stack nor wait for a lock.
         let mut imported = self.parsed(state).await?;
         let serial = imported.foreign.as_ref().map(|foreign| foreign.serial);
-        let stack = self.require(name).await?;
-        let held = self.client_lock(&stack).await?;
-        self.require_own(&stack, lock).await?;
+        let stack = match lock {
+            // A lock is a record of the stack, so it ended with a stack that was removed.
+            Some(id) => self.stacks.get(name).await?.ok_or_else(|| lost(name, id))?,
+            None => self.require(name).await?,
+        };
+        let held = self.require_own(&stack, lock).await?;
         let session = self.writer(&stack, lock).await?;
         let options = ImportOptions {
             method: RecordMethod::Changes,
@@ -80,15 +88,18 @@ impl Sessions {
     /// Takes the writer lock under the lock of a client.
     ///
     /// While a client holds its lock, only requests under that lock take the writer lock. A writer of such a request that
-    /// doesn't end within the time limit was killed, or is stuck: its lock is broken, and the store refuses its later writes.
+    /// doesn't end within [`REPEAT_TIMEOUT`] was killed, or is stuck: its lock is broken, and the store refuses its later
+    /// writes. The request that broke the lock then repeats the write, or finds that it was recorded.
     pub(super) async fn writer(&self, stack: &Stack, lock: Option<&LockId>) -> Result<Session, SessionError> {
         let Some(id) = lock else {
             let stack = stack.clone().without_client_lock();
-            return self.refused_by(&stack, stack.lock_within("terraform", LOCK_TIMEOUT).await).await;
+            return self
+                .refused_by(&stack, stack.lock_within("terraform", LOCK_TIMEOUT).await)
+                .await;
         };
         let stack = stack.clone().with_client_lock(id.as_str());
         let operation = format!("terraform under lock {id}");
-        let refused = match stack.lock_within(&operation, LOCK_TIMEOUT).await {
+        let refused = match stack.lock_within(&operation, REPEAT_TIMEOUT).await {
             Err(refused @ Error::Locked { .. }) => refused,
             other => return self.refused_by(&stack, other).await,
         };
@@ -160,6 +171,14 @@ fn command_of(operation: &str) -> String {
         Some(name) => name.to_ascii_lowercase(),
         None => operation.replacen("state-", "state ", 1),
     }
+}
+
+/// The error for a lock that was released or broken.
+pub(super) fn lost(name: &StackName, id: &LockId) -> SessionError {
+    SessionError::Conflict(format!(
+        "stack {}: lock {id} no longer holds: it was released or broken",
+        name.short()
+    ))
 }
 
 fn refused(name: &StackName, error: ImportError) -> SessionError {

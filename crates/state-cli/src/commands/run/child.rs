@@ -69,6 +69,8 @@ fn forward(child: &Child, signal: Signal) {
 }
 
 fn code(status: ExitStatus) -> u8 {
-    let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal));
+    let code = status
+        .code()
+        .or_else(|| status.signal().map(|signal| 128 + signal));
     code.and_then(|code| u8::try_from(code).ok()).unwrap_or(u8::MAX)
 }

@@ -28,12 +28,7 @@ pub(super) struct Variables {
 
 impl Variables {
     /// The variables for a private server and a stack.
-    pub(super) fn new(
-        address: SocketAddr,
-        stack: &StackName,
-        user: &'static str,
-        password: String,
-    ) -> Self {
+    pub(super) fn new(address: SocketAddr, stack: &StackName, user: &'static str, password: String) -> Self {
         Self {
             url: format!("http://{address}/v1/state/{stack}"),
             user,
@@ -92,7 +87,12 @@ mod tests {
 
     #[test]
     fn only_retry_settings_of_the_backend_are_kept() {
-        let names = ["TF_HTTP_ADDRESS", "TF_HTTP_RETRY_MAX", "TF_VAR_a", "TF_HTTP_CLIENT_CA"];
+        let names = [
+            "TF_HTTP_ADDRESS",
+            "TF_HTTP_RETRY_MAX",
+            "TF_VAR_a",
+            "TF_HTTP_CLIENT_CA",
+        ];
         let removed = foreign(names.into_iter().map(Into::into));
         assert_eq!(removed, ["TF_HTTP_ADDRESS", "TF_HTTP_CLIENT_CA"]);
     }

@@ -13,8 +13,10 @@ use crate::error::CliError;
 use crate::output::line_to_stderr;
 use crate::trusted::state_folder;
 use state_core::Lineage;
+use state_core::backend::ClientLock;
 use state_manager::Stack;
-use state_server::session::RunId;
+use state_server::Sessions;
+use state_server::session::{LockId, RunId, SessionError};
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io;
 use std::os::fd::OwnedFd;
@@ -72,11 +74,11 @@ impl RunFile {
 }
 
 /// Releases the lock of a stack if a run of this user on this machine took it, and has ended without releasing it.
-pub(super) async fn release_abandoned(context: &Context, stack: &Stack) {
+pub(super) async fn release_abandoned(context: &Context, sessions: &Sessions, stack: &Stack) {
     for (path, run) in ended(stack.lineage()) {
-        match release(stack, &run).await {
-            Ok(false) => remove(&path),
-            Ok(true) => {
+        match release(sessions, stack, &run).await {
+            Ok(None) => remove(&path),
+            Ok(Some(_)) => {
                 context.output.announce(|page| {
                     page.line("statectl: released the lock of an earlier run, which was killed");
                 });
@@ -89,14 +91,15 @@ pub(super) async fn release_abandoned(context: &Context, stack: &Stack) {
     }
 }
 
-async fn release(stack: &Stack, run: &RunId) -> state_core::Result<bool> {
-    let stack = stack.clone().without_client_lock();
+/// Releases the lock of a stack if this run took it, and returns it.
+pub(super) async fn release(
+    sessions: &Sessions,
+    stack: &Stack,
+    run: &RunId,
+) -> Result<Option<ClientLock>, SessionError> {
     match stack.lock_status().await?.client_lock {
-        Some(lock) if run.took(&lock) => {
-            stack.free_client_lock("run", &lock.id).await?;
-            Ok(true)
-        }
-        _ => Ok(false),
+        Some(lock) if run.took(&lock) => sessions.unlock(stack.name(), Some(&LockId::new(&lock.id)?)).await,
+        _ => Ok(None),
     }
 }
 
