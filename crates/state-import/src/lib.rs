@@ -75,7 +75,7 @@ pub enum ImportOutcome {
     Unchanged(Option<RevisionId>),
     /// The state was recorded.
     Recorded {
-        /// The new revision.
+        /// The revision that holds the state.
         revision: RevisionId,
         /// Whether a refusal was overridden.
         forced: bool,

@@ -1,5 +1,7 @@
 //! A small change is recorded as such, and the export stays exact.
 
+#![expect(clippy::unwrap_used, reason = "a test that can't continue should panic")]
+
 use state_core::backend::{Backend, ObjectKind};
 use state_core::head::SealingPolicy;
 use state_core::{MemoryBackend, UpdateKind};

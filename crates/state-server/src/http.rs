@@ -30,7 +30,7 @@ pub const MAX_BODY: usize = 256 << 20;
 /// Path of the address that answers 200 while the server accepts requests.
 pub const HEALTH: &str = "/healthz";
 
-/// Limits of requests.
+/// Limits of the length and the time of requests.
 #[derive(Clone, Copy, Debug)]
 pub struct HttpOptions {
     /// Longest body, in bytes.

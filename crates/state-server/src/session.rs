@@ -153,7 +153,7 @@ impl Sessions {
     ) -> Result<Option<ClientLock>, SessionError> {
         match (self.client_lock(stack).await?, lock) {
             (Some(held), Some(id)) if held.id == id.as_str() => Ok(Some(held)),
-            (Some(held), _) => Err(SessionError::Held(LockOwner::of_client(&held))),
+            (Some(held), _) => Err(SessionError::held(&held)),
             (None, None) => Ok(None),
             (None, Some(id)) => Err(write::lost(stack.name(), id)),
         }

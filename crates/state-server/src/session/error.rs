@@ -37,7 +37,7 @@ impl LockOwner {
 pub enum SessionError {
     /// Another client holds the lock of the stack.
     #[error("the stack is locked by {} with lock {}", .0.holder, .0.id)]
-    Held(LockOwner),
+    Held(Box<LockOwner>),
     /// The request contradicts the state of the stack: a lock that no longer holds, another lineage, an older serial.
     #[error("{0}")]
     Conflict(String),
@@ -53,6 +53,13 @@ pub enum SessionError {
     /// The store is unavailable for now, or another writer is active. The client may repeat the request.
     #[error("{0}")]
     Unavailable(String),
+}
+
+impl SessionError {
+    /// The error for a stack that another client holds with this lock.
+    pub(super) fn held(lock: &ClientLock) -> Self {
+        Self::Held(Box::new(LockOwner::of_client(lock)))
+    }
 }
 
 impl From<Error> for SessionError {

@@ -169,7 +169,7 @@ impl Sessions {
         let status = stack.lock_status().await?;
         match self.active(status) {
             Some(held) if held.id == request.id.as_str() => return Ok(()),
-            Some(held) => return Err(SessionError::Held(LockOwner::of_client(&held))),
+            Some(held) => return Err(SessionError::held(&held)),
             None => {}
         }
         let lock = ClientLock {
@@ -189,12 +189,12 @@ impl Sessions {
                 let epoch = status.epoch;
                 match self.active(status) {
                     Some(held) if held.id == request.id.as_str() => Ok(()),
-                    Some(held) => Err(SessionError::Held(LockOwner::of_client(&held))),
-                    None => Err(SessionError::Held(LockOwner {
+                    Some(held) => Err(SessionError::held(&held)),
+                    None => Err(SessionError::Held(Box::new(LockOwner {
                         id: format!("writer-at-epoch-{epoch}"),
                         holder: *holder,
                         message: String::new(),
-                    })),
+                    }))),
                 }
             }
             Err(error) => Err(error.into()),

@@ -1,7 +1,7 @@
 //! Records the states that a client writes, each as one revision.
 
 use super::lock::version_and_reason;
-use super::{LOCK_TIMEOUT, LockId, LockOwner, SessionError, Sessions};
+use super::{LOCK_TIMEOUT, LockId, SessionError, Sessions};
 use state_core::backend::ClientLock;
 use state_core::{Error, RevisionId, StackName, UpdateKind};
 use state_formats::{Imported, ReadOptions, Terraform};
@@ -126,7 +126,7 @@ impl Sessions {
         if matches!(error, Error::Locked { .. })
             && let Some(held) = self.client_lock(stack).await?
         {
-            return Err(SessionError::Held(LockOwner::of_client(&held)));
+            return Err(SessionError::held(&held));
         }
         Err(error.into())
     }
