@@ -64,15 +64,16 @@ pub(crate) async fn run(context: &Context, args: &Args) -> CommandResult {
     let begun = begin(context, &target, sessions.clone()).await;
     let (server, variables, was_used) = match begun {
         Ok(begun) => begun,
-        Err(error) => return Err(target.give_up(error).await),
+        Err(error) => {
+            file.map(RunFile::remove).unwrap_or_default();
+            return Err(target.give_up(error).await);
+        }
     };
     let ended = child::run(&args.command, &variables, file.as_ref()).await;
     // A write that was accepted is recorded before the lock is released.
     server.shut_down().await;
     release(context, &sessions, &target.stack, &run).await;
-    if let Some(file) = file {
-        file.remove();
-    }
+    file.map(RunFile::remove).unwrap_or_default();
     let code = match ended {
         Ok(code) => code,
         Err(error) => return Err(target.give_up(error).await),
