@@ -1,8 +1,11 @@
 //! Promise P9 of `docs/architecture.md`: states of Terraform are exported byte for byte as they were imported, and
 //! Terraform accepts exports of later revisions.
 
+mod backend;
 mod cli;
 mod edits;
+mod folder;
+mod locks;
 mod providers;
 mod schemas;
 

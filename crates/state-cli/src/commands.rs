@@ -29,9 +29,11 @@ mod recipients;
 mod rekey;
 mod restore;
 mod rollback;
+mod run;
 mod salvage;
 mod schema;
 mod secret;
+mod serve;
 mod show;
 mod stack;
 mod trust;
@@ -76,6 +78,8 @@ pub(crate) enum Command {
     Refresh(deploy::Refresh),
     Destroy(deploy::Destroy),
     Kinds(kinds::Args),
+    Run(run::Args),
+    Serve(serve::Args),
     Import(import::Args),
     Export(export::Args),
     #[command(visible_alias = "ls")]
@@ -154,6 +158,8 @@ pub(crate) async fn run(context: &Context, command: &Command) -> CommandResult {
         Command::Backends => backends::run(context),
         Command::Init(args) => init::run(context, args).await,
         Command::Stack(command) => stack::run(context, command).await,
+        Command::Run(args) => run::run(context, args).await,
+        Command::Serve(args) => serve::run(context, args).await,
         Command::Import(args) => import::run(context, args).await,
         Command::Export(args) => export::run(context, args).await,
         Command::Up(args) => deploy::up(context, args).await,

@@ -7,48 +7,68 @@ use state_core::ErrorKind;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
-#[repr(u8)]
 pub enum ExitCode {
     /// The command completed without failures.
-    Done = 0,
+    Done,
     /// The command failed for a reason without a code of its own.
-    Failed = 1,
+    Failed,
     /// The command line is invalid.
-    Usage = 2,
+    Usage,
     /// There are differences, and `--detailed-exitcode` is set.
-    Differences = 3,
+    Differences,
     /// The command needs a confirmation by `--yes`, `--force` or `--adopt`.
-    Refused = 4,
+    Refused,
     /// The store, stack, resource or revision does not exist.
-    NotFound = 10,
+    NotFound,
     /// Another client holds the lock.
-    Locked = 11,
+    Locked,
     /// A value can't be decrypted or authenticated.
-    Undecipherable = 12,
+    Undecipherable,
     /// The state changed concurrently, or its lineage or serial doesn't match.
-    Conflict = 13,
+    Conflict,
     /// Data is corrupt, or violates integrity rules.
-    Integrity = 14,
+    Integrity,
     /// The store is missing a guarantee, or this build is missing a feature.
-    Unsupported = 15,
+    Unsupported,
     /// A stored format is too new or too old for this build.
-    Format = 16,
+    Format,
     /// Another client took over the lock.
-    Fenced = 17,
+    Fenced,
     /// It is unknown whether a write took effect: check `statectl pending list`.
-    Indeterminate = 18,
+    Indeterminate,
     /// The store can't be reached, or denies access.
-    Unreachable = 19,
+    Unreachable,
     /// The state names a command, or a path or project setting was found, that the user hasn't approved: run `statectl trust`.
-    Unapproved = 20,
+    Unapproved,
     /// The command was interrupted by a signal.
-    Interrupted = 130,
+    Interrupted,
+    /// The command that `statectl run` started exited with this code.
+    Command(u8),
 }
 
 impl ExitCode {
     /// The numeric exit code.
     pub const fn code(self) -> u8 {
-        self as u8
+        match self {
+            Self::Done => 0,
+            Self::Failed => 1,
+            Self::Usage => 2,
+            Self::Differences => 3,
+            Self::Refused => 4,
+            Self::NotFound => 10,
+            Self::Locked => 11,
+            Self::Undecipherable => 12,
+            Self::Conflict => 13,
+            Self::Integrity => 14,
+            Self::Unsupported => 15,
+            Self::Format => 16,
+            Self::Fenced => 17,
+            Self::Indeterminate => 18,
+            Self::Unreachable => 19,
+            Self::Unapproved => 20,
+            Self::Interrupted => 130,
+            Self::Command(code) => code,
+        }
     }
 }
 
@@ -65,7 +85,9 @@ Exit codes:
    11  locked by another client                 18  outcome unknown: run `pending list`
    12  can't decrypt or authenticate            19  store unreachable or access denied
                                                 20  not approved: run `statectl trust`
-                                               130  interrupted";
+                                               130  interrupted
+
+`statectl run` exits with the code of the command that it runs.";
 
 impl From<ErrorKind> for ExitCode {
     fn from(kind: ErrorKind) -> Self {

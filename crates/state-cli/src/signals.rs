@@ -52,7 +52,7 @@ impl Listener {
 }
 
 /// Waits for the next signal; forever without a handler.
-async fn next(signal: &mut Option<Signal>) {
+pub(crate) async fn next(signal: &mut Option<Signal>) {
     match signal {
         Some(signal) => {
             signal.recv().await;
@@ -62,7 +62,7 @@ async fn next(signal: &mut Option<Signal>) {
 }
 
 /// Whether the process inherited SIGHUP as ignored. A handler that was installed before doesn't change the answer.
-fn ignores_hangup() -> bool {
+pub(crate) fn ignores_hangup() -> bool {
     let status = std::fs::read_to_string("/proc/self/status").ok();
     // Without `/proc`, the traces of `nohup` decide: it moves both streams away from the terminal.
     let has_terminal = || std::io::stdout().is_terminal() || std::io::stderr().is_terminal();

@@ -120,6 +120,15 @@ pub(crate) async fn acquire_client_lock(
         holder,
         message: message.to_owned(),
     };
+    acquire_client_lock_as(stack, operation, client_lock).await
+}
+
+/// Takes the client lock with this id, holder and expiry.
+pub(crate) async fn acquire_client_lock_as(
+    stack: &StackContext,
+    operation: &str,
+    client_lock: ClientLock,
+) -> Result<ClientLock> {
     // The writer lock is held while the client lock is set, so that no update is running when the freeze begins.
     let locked = lock_patiently(stack, operation).await?;
     set_client_lock(locked, Some(&client_lock)).await?;

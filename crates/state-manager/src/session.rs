@@ -22,7 +22,7 @@ use crate::write::{edits, snapshots, steps};
 use state_core::edits::MovePlan;
 use state_core::head::SealingPolicy;
 use state_core::journal::ResetCause;
-use state_core::mutation::{EditChange, Resolution};
+use state_core::mutation::{EditChange, Resolution, StackOutputs};
 use state_core::{
     Crypter, Epoch, MutationId, PendingOperation, Result, RevisionId, SharedEntry, Snapshot, State,
     UpdateKind,
@@ -162,6 +162,29 @@ impl Session {
         changes: Vec<EditChange>,
     ) -> Result<RevisionId> {
         edits::edit(&self.locked, request, expected, changes).await
+    }
+
+    /// Records the changes that another system made to resources and outputs, as one revision whose size depends on the changes
+    /// only. `outputs` replaces all outputs of the stack; none leaves them. `expected` is the state for which the changes were
+    /// computed: its current revision must still be the current one. An entry without a uid gets a new one.
+    ///
+    /// # Errors
+    /// As [`Session::edit`].
+    pub async fn record_changes(
+        &self,
+        request: UpdateRequest,
+        expected: &State,
+        changes: Vec<EditChange>,
+        outputs: Option<StackOutputs>,
+    ) -> Result<RevisionId> {
+        Box::pin(edits::record_changes(
+            &self.locked,
+            request,
+            expected,
+            changes,
+            outputs,
+        ))
+        .await
     }
 
     /// Resolves a pending operation by hand, as one revision. Resolving the last pending operation also clears the

@@ -373,6 +373,18 @@ impl Stack {
         .await
     }
 
+    /// As [`Stack::acquire_client_lock`], with an id and a holder of the caller's choice: a server locks the stack for its
+    /// client, which chose the id.
+    ///
+    /// # Errors
+    /// `Locked` when another writer or another client lock holds the stack.
+    ///
+    /// # Cancellation
+    /// As [`Stack::acquire_client_lock`].
+    pub async fn acquire_client_lock_as(&self, operation: &str, lock: ClientLock) -> Result<ClientLock> {
+        Box::pin(lock::acquire_client_lock_as(&self.context, operation, lock)).await
+    }
+
     /// Releases the client lock with this id, expired or not, and returns it. The id alone is sufficient, so an
     /// operator can break the client lock of a holder that crashed.
     ///

@@ -29,8 +29,13 @@ pub(super) const LAYERS: &[Layer] = &[
     ),
     layer("state-engine", &["state-core", "state-manager"], &[]),
     layer(
-        "state-server",
+        "state-import",
         &["state-core", "state-manager", "state-formats"],
+        &[],
+    ),
+    layer(
+        "state-server",
+        &["state-core", "state-manager", "state-formats", "state-import"],
         &[],
     ),
     layer("state-cli", ALL, &[]),
@@ -64,6 +69,7 @@ const ALL: &[&str] = &[
     "state-formats",
     "state-manager",
     "state-engine",
+    "state-import",
     "state-server",
     "state-cli",
 ];

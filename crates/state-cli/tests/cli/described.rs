@@ -34,16 +34,23 @@ impl Tour {
         self.ran.push(arguments.join(" "));
         let mut first = None;
         for line in ran.stdout.lines() {
-            let mut document: Value = serde_json::from_str(line).unwrap();
-            let objections = crate::schemas::objections(&document);
-            assert!(
-                objections.is_empty(),
-                "{arguments:?}: {objections:#?}: {document:#}"
-            );
-            self.kinds.insert(document["kind"].as_str().unwrap().to_owned());
+            let mut document = self.check(arguments, line);
             first.get_or_insert(document["data"].take());
         }
         first.unwrap_or_else(|| panic!("{arguments:?} printed nothing"))
+    }
+
+    /// Checks a printed line against its schema, and returns the document.
+    #[track_caller]
+    fn check(&mut self, arguments: &[&str], line: &str) -> Value {
+        let document: Value = serde_json::from_str(line).unwrap();
+        let objections = crate::schemas::objections(&document);
+        assert!(
+            objections.is_empty(),
+            "{arguments:?}: {objections:#?}: {document:#}"
+        );
+        self.kinds.insert(document["kind"].as_str().unwrap().to_owned());
+        document
     }
 }
 
@@ -239,6 +246,16 @@ fn sealing(tour: &mut Tour) {
     }
 }
 
+/// Sends a request to `serve`, which prints one document for it.
+fn serving(tour: &mut Tour) {
+    let (server, requests) = crate::serving::answered(&tour.sandbox, "/v1/state/shop/production");
+    tour.ran.push("serve".to_owned());
+    assert_eq!(requests.lines().count(), 1, "{server}: {requests}");
+    for line in requests.lines() {
+        tour.check(&["serve"], line);
+    }
+}
+
 #[test]
 fn every_json_output_matches_a_schema_and_all_are_used() {
     let mut tour = Tour {
@@ -255,10 +272,14 @@ fn every_json_output_matches_a_schema_and_all_are_used() {
     changing(&mut tour);
     deploying(&mut tour);
     sealing(&mut tour);
+    serving(&mut tour);
     let all = commands(&tour.sandbox, &[]);
     assert!(all.len() > 35, "{all:?}");
-    // `edit` needs an editor, so `edits.rs` tests it with a script as the editor.
-    for command in all.iter().filter(|command| *command != "edit") {
+    // `edit` needs an editor, so `edits.rs` tests it with a script as the editor. `run` prints what its command prints.
+    for command in all
+        .iter()
+        .filter(|command| !["edit", "run"].contains(&&***command))
+    {
         let began = |ran: &String| ran == command || ran.starts_with(&format!("{command} "));
         assert!(
             tour.ran.iter().any(began),

@@ -45,7 +45,11 @@ impl fmt::Display for Holder {
         if self.who.is_empty() && self.host.is_empty() && self.pid == 0 {
             return f.write_str("an unknown holder");
         }
-        write!(f, "{}@{} (process {})", self.who, self.host, self.pid)?;
+        write!(f, "{}@{}", self.who, self.host)?;
+        // The process of a client that locked the stack through a server is unknown.
+        if self.pid != 0 {
+            write!(f, " (process {})", self.pid)?;
+        }
         if !self.operation.is_empty() {
             write!(f, " for `{}`", self.operation)?;
         }

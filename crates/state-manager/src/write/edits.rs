@@ -1,13 +1,14 @@
 //! Changes that make one revision each (edits, resolutions, confirmations), and the deletion of revisions.
 
+use crate::compute::compute;
 use crate::intent::UpdateRequest;
 use crate::objects::snapshots::check_size;
 use crate::write::locked_stack::LockedStack;
 use crate::write::steps::sealed_change;
 use state_core::journal::{CompletionReason, Record};
-use state_core::mutation::{Edit, EditChange, Resolution, Resolve};
+use state_core::mutation::{Edit, EditChange, Resolution, Resolve, StackOutputs};
 use state_core::state::LoadedSnapshots;
-use state_core::{Entry, Error, MutationId, Result, RevisionId, State};
+use state_core::{Entropy, Entry, Error, MutationId, Result, RevisionId, SharedEntry, State, Uid};
 use std::sync::Arc;
 
 /// Changes entries by hand. `expected` is the state for which the changes were made.
@@ -39,6 +40,68 @@ pub(crate) async fn edit(
         Ok(vec![Record::Edit(Edit { id, changes })])
     };
     locked.commit(request, LoadedSnapshots::new(), build).await
+}
+
+/// Records the changes that another system made to resources and outputs. `expected` is the state for which the changes were
+/// computed. An entry without a uid gets a new one.
+pub(crate) async fn record_changes(
+    locked: &LockedStack,
+    request: UpdateRequest,
+    expected: &State,
+    changes: Vec<EditChange>,
+    outputs: Option<StackOutputs>,
+) -> Result<RevisionId> {
+    let seal = locked.seal.clone();
+    let entropy = Arc::clone(&locked.stack.environment().entropy);
+    // Sealing runs on a background thread: thousands of changed entries would delay all other tasks.
+    let (changes, outputs) = compute(move || {
+        let sealed = changes.into_iter().map(|change| {
+            let change = sealed_change(&seal, with_uid(change, &*entropy))?;
+            if let EditChange::Put { entry, .. } | EditChange::Append(entry) = &change {
+                check_size(entry)?;
+            }
+            Ok(change)
+        });
+        let changes = sealed.collect::<Result<Vec<_>>>()?;
+        let outputs = outputs.map(|outputs| seal.outputs(outputs)).transpose()?;
+        Ok::<_, Error>((changes, outputs))
+    })
+    .await??;
+    let current = expected.current().cloned();
+    let object = locked.stack.object();
+    let id = MutationId::random(locked.entropy());
+    let build = move |state: &State| {
+        if state.current() != current.as_ref() {
+            let reason = "another revision was made in the meantime; nothing was changed";
+            return Err(Error::conflict(object, reason));
+        }
+        let mut records = Vec::new();
+        if !changes.is_empty() {
+            records.push(Record::Edit(Edit { id, changes }));
+        }
+        records.extend(outputs.map(Record::SetOutputs));
+        Ok(records)
+    };
+    locked.commit(request, LoadedSnapshots::new(), build).await
+}
+
+/// The change with a new uid on an entry that has none.
+fn with_uid(change: EditChange, entropy: &dyn Entropy) -> EditChange {
+    let identified = |entry: SharedEntry| match entry.uid {
+        Some(_) => entry,
+        None => Arc::new(Entry {
+            uid: Some(Uid::random(entropy)),
+            ..Entry::clone(&entry)
+        }),
+    };
+    match change {
+        EditChange::Put { target, entry } => EditChange::Put {
+            target,
+            entry: identified(entry),
+        },
+        EditChange::Append(entry) => EditChange::Append(identified(entry)),
+        other => other,
+    }
 }
 
 /// Resolves a pending operation by hand. The operator who resolves the last pending operation has checked the real

@@ -12,7 +12,8 @@ use state_core::head::SealingPolicy;
 use state_core::mask::count_sensitive;
 use state_core::repair::RepairResult;
 use state_core::{EntryKey, RevisionId, Snapshot};
-use state_formats::{mark_secrets, readable_fields, secret_names};
+use state_formats::{readable_fields, secret_names};
+use state_import::{ImportMarks, ImportOutcome};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// How many resources a warning names.
@@ -23,12 +24,6 @@ const MAX_KINDS: usize = 5;
 
 /// How many readable fields of a resource type the text names.
 const MAX_FIELDS: usize = 6;
-
-/// Result of an import.
-pub(super) enum Outcome {
-    Unchanged(Option<RevisionId>),
-    Imported { revision: RevisionId, forced: bool },
-}
 
 /// The report of an import.
 #[derive(Serialize)]
@@ -82,10 +77,9 @@ pub(super) struct Content {
 }
 
 impl Content {
-    /// Marks secrets that the file doesn't mark, and describes the content.
-    /// `kept` is the number of values that the stack marks and the file doesn't.
-    pub(super) fn of(snapshot: &mut Snapshot, kept: usize) -> Self {
-        let marked = mark_secrets(snapshot);
+    /// Describes a snapshot in which the import marked secrets.
+    pub(super) fn of(snapshot: &Snapshot, marks: ImportMarks) -> Self {
+        let ImportMarks { kept, added: marked } = marks;
         Self {
             entries: snapshot.entries.len(),
             outputs: snapshot.outputs.len(),
@@ -126,12 +120,12 @@ impl<'a> Summary<'a> {
         content: Content,
         policy: SealingPolicy,
         target: &Target,
-        outcome: Outcome,
+        outcome: ImportOutcome,
         repaired: Option<&'a RepairResult>,
     ) -> Self {
         let (changed, revision, forced) = match outcome {
-            Outcome::Imported { revision, forced } => (true, Some(revision), forced),
-            Outcome::Unchanged(revision) => (false, revision, false),
+            ImportOutcome::Recorded { revision, forced } => (true, Some(revision), forced),
+            ImportOutcome::Unchanged(revision) => (false, revision, false),
         };
         let foreign = source.imported.foreign.as_ref();
         Self {

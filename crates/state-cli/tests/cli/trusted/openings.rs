@@ -130,6 +130,14 @@ const OTHERS: &[(&str, &str)] = &[
     ),
     ("init", "opens no stack"),
     ("stack new", "creates a stack"),
+    (
+        "run",
+        "starts a command, whose requests open the stack as `export` and `import` do",
+    ),
+    (
+        "serve",
+        "doesn't end; its requests open stacks as `export` and `import` do",
+    ),
     ("trust path", "opens no stack"),
     ("edit", "runs an editor first; locks as `apply-edits` does"),
     (
