@@ -170,6 +170,12 @@ impl Actor {
 
     /// Drops everything before the base from the head, and deletes it at once.
     pub(crate) async fn collect(&mut self) -> Result<()> {
+        self.drop_before_base().await?;
+        self.delete_dropped().await
+    }
+
+    /// Drops everything before the base from the head.
+    pub(crate) async fn drop_before_base(&mut self) -> Result<()> {
         let Some((writer, _)) = self.held.clone() else {
             return Ok(());
         };
@@ -185,7 +191,15 @@ impl Actor {
         };
         let swapped = writer.swap_head(self.nonce(), &change).await;
         write_outcome(&swapped);
-        let head = swapped?;
+        swapped.map(drop)
+    }
+
+    /// Deletes what the head has dropped.
+    pub(crate) async fn delete_dropped(&mut self) -> Result<()> {
+        let Some((writer, _)) = self.held.clone() else {
+            return Ok(());
+        };
+        let head = self.backend.read_head(self.lineage).await?;
         let stored_items = self.backend.stored_items(self.lineage, head.floor).await?;
         let doomed: Vec<StoredItemName> = stored_items
             .into_iter()

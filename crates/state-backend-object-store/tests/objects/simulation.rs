@@ -82,6 +82,20 @@ struct Process {
     task: JoinHandle<()>,
 }
 
+impl Process {
+    /// Ends the process at once. What it has sent goes on.
+    async fn die(self) {
+        self.gate.hold();
+        self.task.abort();
+        // A process that panicked has found a defect.
+        if let Err(error) = self.task.await
+            && error.is_panic()
+        {
+            resume_unwind(error.into_panic());
+        }
+    }
+}
+
 impl Run {
     async fn start(seed: u64) -> Self {
         let world = World::new(seed);
@@ -165,7 +179,7 @@ impl Run {
             0 => ("freeze", actor.freeze().await),
             1 => ("checkpoint", actor.checkpoint().await),
             2 => {
-                let result = actor.collect().await;
+                let result = actor.drop_before_base().await;
                 if result.is_ok() {
                     self.world.occurrences.add("collection");
                 }
@@ -208,9 +222,8 @@ impl Run {
             if self.world.draw(2) == 0 {
                 self.world.occurrences.add("crash");
                 self.world.note(&format!("{} dies", process.name));
-                process.gate.hold();
-                process.task.abort();
-                *process = self.process(format!("p{next}"), is_reader);
+                let next_one = self.process(format!("p{next}"), is_reader);
+                std::mem::replace(process, next_one).die().await;
                 next += 1;
                 continue;
             }
@@ -226,10 +239,6 @@ impl Run {
                     gate.release();
                 }
             }));
-        }
-        for process in processes {
-            process.gate.hold();
-            process.task.abort();
         }
     }
 
@@ -249,6 +258,11 @@ impl Run {
         tokio::time::sleep(Duration::from_secs(700)).await;
         last.append().await.expect("nothing disturbs the last process");
         self.oracle.judge_store(&last.backend, self.lineage).await;
+        // The grace of a collection lasts longer than any pause, so what it dropped is deleted only now.
+        last.delete_dropped()
+            .await
+            .expect("nothing disturbs the last process");
+        self.oracle.judge_store(&last.backend, self.lineage).await;
         last.release().await.expect("nothing disturbs the last process");
         self.oracle.judge_order();
     }
@@ -263,12 +277,7 @@ async fn simulate(seed: u64) -> Arc<World> {
         .collect();
     run.disturb(&mut processes).await;
     for process in processes {
-        // A process that panicked has found a defect.
-        if let Err(error) = process.task.await
-            && error.is_panic()
-        {
-            resume_unwind(error.into_panic());
-        }
+        process.die().await;
     }
     run.judge().await;
     run.world
