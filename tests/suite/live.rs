@@ -14,7 +14,7 @@ mod salvage;
 mod takeover;
 mod untrusted;
 
-use crate::process::WORKER;
+use crate::process;
 use crate::store::block_on;
 use state_core::backend::{Backend, Opening};
 use state_core::testkit::clock::SeededEntropy;
@@ -63,16 +63,7 @@ struct CommandOutput {
 
 /// Returns a command that runs `statectl` with these arguments, without the settings of the user who runs the test.
 fn statectl(arguments: &[&str]) -> Command {
-    let mut command = Command::new(WORKER);
-    command.arg("cli").args(arguments);
-    for name in [
-        "STATECTL_BACKEND",
-        "STATECTL_STACK",
-        "STATECTL_POLICY",
-        "STATECTL_PROFILE",
-    ] {
-        command.env_remove(name);
-    }
+    let mut command = process::statectl(arguments);
     // A folder that doesn't exist, so that there are no settings.
     command.env("XDG_CONFIG_HOME", std::env::temp_dir().join("no-settings"));
     // No known stacks either, because another server may have used the same port before.

@@ -14,6 +14,22 @@ const OUTPUT_TIMEOUT: Duration = Duration::from_secs(60);
 /// Path of the worker program.
 pub(crate) const WORKER: &str = env!("CARGO_BIN_EXE_state-worker");
 
+/// Returns a command that runs `statectl` with these arguments, without the settings of the user who runs the test. Its
+/// folders for settings and memory are the caller's to set.
+pub(crate) fn statectl(arguments: &[&str]) -> Command {
+    let mut command = Command::new(WORKER);
+    command.arg("cli").args(arguments);
+    for name in [
+        "STATECTL_BACKEND",
+        "STATECTL_STACK",
+        "STATECTL_POLICY",
+        "STATECTL_PROFILE",
+    ] {
+        command.env_remove(name);
+    }
+    command
+}
+
 /// A running worker. Dropping the value kills the process.
 pub(crate) struct Worker {
     child: Child,

@@ -36,7 +36,7 @@ pub enum RecordMethod {
     Changes,
 }
 
-/// Options of an import.
+/// What to do with a state that is refused, with marks that only the stack has, and how to record the import.
 #[derive(Clone, Debug)]
 pub struct ImportOptions {
     /// Description of the update in the history.

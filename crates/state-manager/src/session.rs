@@ -169,7 +169,7 @@ impl Session {
     /// computed: its current revision must still be the current one. An entry without a uid gets a new one.
     ///
     /// # Errors
-    /// As [`Session::edit`].
+    /// Those of [`Session::edit`]: a conflict if another revision was made meanwhile; then nothing is recorded.
     pub async fn record_changes(
         &self,
         request: UpdateRequest,

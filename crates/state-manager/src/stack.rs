@@ -380,7 +380,7 @@ impl Stack {
     /// `Locked` when another writer or another client lock holds the stack.
     ///
     /// # Cancellation
-    /// As [`Stack::acquire_client_lock`].
+    /// After a dropped future the lock may be taken or not: call [`Stack::lock_status`].
     pub async fn acquire_client_lock_as(&self, operation: &str, lock: ClientLock) -> Result<ClientLock> {
         Box::pin(lock::acquire_client_lock_as(&self.context, operation, lock)).await
     }

@@ -97,7 +97,8 @@ impl Server {
     }
 }
 
-/// A server that listens.
+/// A server that listens on an address of this machine. It accepts requests until [`ServerHandle::shut_down`]. Dropping the
+/// handle ends it too, without waiting for the accepted requests.
 #[derive(Debug)]
 pub struct ServerHandle {
     address: SocketAddr,

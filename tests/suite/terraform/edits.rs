@@ -7,13 +7,12 @@
 mod model;
 
 use super::cli::{TerraformCli, copy};
-use crate::process::WORKER;
+use crate::process;
 use model::{Model, Step};
 use serde_json::Value;
 use state_core::testkit::run::scaled;
 use state_tests::dice::{Dice, replay, seed};
 use std::path::Path;
-use std::process::Command;
 use tempfile::TempDir;
 
 const UNTESTED: &str = "edited states planned by the real client";
@@ -90,16 +89,8 @@ impl Workspace {
     /// Runs `statectl`, which must exit with this code, and returns its output and messages.
     #[track_caller]
     fn statectl(&self, arguments: &[&str], code: i32) -> String {
-        let mut command = Command::new(WORKER);
-        command.arg("cli").args(arguments).current_dir(self.path());
-        for name in [
-            "STATECTL_BACKEND",
-            "STATECTL_STACK",
-            "STATECTL_POLICY",
-            "STATECTL_PROFILE",
-        ] {
-            command.env_remove(name);
-        }
+        let mut command = process::statectl(arguments);
+        command.current_dir(self.path());
         for name in ["XDG_CONFIG_HOME", "XDG_STATE_HOME", "HOME"] {
             command.env(name, self.path().join("home"));
         }

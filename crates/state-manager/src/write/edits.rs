@@ -2,6 +2,7 @@
 
 use crate::compute::compute;
 use crate::intent::UpdateRequest;
+use crate::keys::sealing::SessionSealer;
 use crate::objects::snapshots::check_size;
 use crate::write::locked_stack::LockedStack;
 use crate::write::steps::sealed_change;
@@ -18,28 +19,10 @@ pub(crate) async fn edit(
     expected: &State,
     changes: Vec<EditChange>,
 ) -> Result<RevisionId> {
-    let changes = changes
-        .into_iter()
-        .map(|change| sealed_change(&locked.seal, change))
-        .collect::<Result<Vec<_>>>()?;
-    for change in &changes {
-        if let EditChange::Put { entry, .. } | EditChange::Append(entry) = change {
-            check_size(entry)?;
-        }
-    }
-    let current = expected.current().cloned();
-    let object = locked.stack.object();
-    let id = MutationId::random(locked.entropy());
-    let build = move |state: &State| {
-        // The revisions are compared when the queue reaches the job: otherwise a revision made between the caller's
-        // read and this point would be overwritten.
-        if state.current() != current.as_ref() {
-            let reason = "another revision was made in the meantime; nothing was changed";
-            return Err(Error::conflict(object, reason));
-        }
-        Ok(vec![Record::Edit(Edit { id, changes })])
-    };
-    locked.commit(request, LoadedSnapshots::new(), build).await
+    let seal = &locked.seal;
+    let changes = changes.into_iter().map(|change| checked(seal, change));
+    let changes = changes.collect::<Result<Vec<_>>>()?;
+    commit_changes(locked, request, expected, changes, None).await
 }
 
 /// Records the changes that another system made to resources and outputs. `expected` is the state for which the changes were
@@ -55,22 +38,39 @@ pub(crate) async fn record_changes(
     let entropy = Arc::clone(&locked.stack.environment().entropy);
     // Sealing runs on a background thread: thousands of changed entries would delay all other tasks.
     let (changes, outputs) = compute(move || {
-        let sealed = changes.into_iter().map(|change| {
-            let change = sealed_change(&seal, with_uid(change, &*entropy))?;
-            if let EditChange::Put { entry, .. } | EditChange::Append(entry) = &change {
-                check_size(entry)?;
-            }
-            Ok(change)
-        });
+        let identified = changes.into_iter().map(|change| with_uid(change, &*entropy));
+        let sealed = identified.map(|change| checked(&seal, change));
         let changes = sealed.collect::<Result<Vec<_>>>()?;
         let outputs = outputs.map(|outputs| seal.outputs(outputs)).transpose()?;
         Ok::<_, Error>((changes, outputs))
     })
     .await??;
+    commit_changes(locked, request, expected, changes, outputs).await
+}
+
+/// Seals the entry of a change, and checks its size.
+fn checked(seal: &SessionSealer, change: EditChange) -> Result<EditChange> {
+    let change = sealed_change(seal, change)?;
+    if let EditChange::Put { entry, .. } | EditChange::Append(entry) = &change {
+        check_size(entry)?;
+    }
+    Ok(change)
+}
+
+/// Commits changes that are sealed already.
+async fn commit_changes(
+    locked: &LockedStack,
+    request: UpdateRequest,
+    expected: &State,
+    changes: Vec<EditChange>,
+    outputs: Option<StackOutputs>,
+) -> Result<RevisionId> {
     let current = expected.current().cloned();
     let object = locked.stack.object();
     let id = MutationId::random(locked.entropy());
     let build = move |state: &State| {
+        // The revisions are compared when the queue reaches the job: otherwise a revision made between the caller's
+        // read and this point would be overwritten.
         if state.current() != current.as_ref() {
             let reason = "another revision was made in the meantime; nothing was changed";
             return Err(Error::conflict(object, reason));

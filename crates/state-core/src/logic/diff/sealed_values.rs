@@ -3,12 +3,12 @@
 
 use super::change::{Change, Value};
 use super::{EntryDiff, SnapshotDiff};
-use crate::address::EntryKey;
+use crate::address::{Address, EntryKey};
 use crate::entry::Entry;
 use crate::json::{Json, View, child_pointer};
 use crate::sealed::{key_of, key_of_text, occurs_in};
 use crate::snapshot::Snapshot;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 impl SnapshotDiff {
     /// Also counts as secret what is sealed in one of these snapshots: the compared ones, as they were before their values
@@ -30,22 +30,38 @@ impl SnapshotDiff {
     /// ```
     #[must_use]
     pub fn with_sealed(mut self, old: &Snapshot, new: &Snapshot) -> Self {
-        let [before, after] = [old, new].map(|snapshot| {
-            let entries = snapshot.entries.iter();
-            entries.map(|entry| (entry.key(), &**entry)).collect()
+        // Few entries of a large state change, so only their keys are built.
+        let olds = self.changed.iter().map(|changed| {
+            changed
+                .from
+                .as_ref()
+                .map_or(&changed.entry.address, |from| &from.address)
         });
+        let before = entries_at(old, &olds.collect());
+        let news = self.changed.iter().map(|changed| &changed.entry.address);
+        let after = entries_at(new, &news.collect());
         for changed in &mut self.changed {
             let pointers = entry_pointers(versions(changed, &before, &after));
             hide(&mut changed.changes, &pointers);
         }
+        if self.outputs.is_empty() {
+            return self;
+        }
         let outputs = [old, new].into_iter().flat_map(|snapshot| &snapshot.outputs);
-        let mut pointers = Vec::new();
+        let mut pointers = BTreeSet::new();
         for (name, value) in outputs {
             add_sealed(&mut pointers, child_pointer("", name), value);
         }
         hide(&mut self.outputs, &pointers);
         self
     }
+}
+
+/// Returns the entries of a snapshot at these addresses.
+fn entries_at<'a>(snapshot: &'a Snapshot, addresses: &HashSet<&Address>) -> HashMap<EntryKey, &'a Entry> {
+    let entries = snapshot.entries.iter();
+    let chosen = entries.filter(|entry| addresses.contains(&entry.address));
+    chosen.map(|entry| (entry.key(), &**entry)).collect()
 }
 
 /// Returns the two versions of a changed entry, as far as they exist.
@@ -60,8 +76,8 @@ fn versions<'a>(
 }
 
 /// Returns the pointers to all sealed parts of an entry's versions.
-fn entry_pointers<'a>(versions: impl Iterator<Item = &'a Entry>) -> Vec<String> {
-    let mut pointers = Vec::new();
+fn entry_pointers<'a>(versions: impl Iterator<Item = &'a Entry>) -> BTreeSet<String> {
+    let mut pointers = BTreeSet::new();
     for entry in versions {
         for (name, side) in [("/inputs", &entry.inputs), ("/outputs", &entry.outputs)] {
             if let Some(side) = side {
@@ -78,14 +94,14 @@ fn entry_pointers<'a>(versions: impl Iterator<Item = &'a Entry>) -> Vec<String> 
 }
 
 /// Adds the pointers to the sealed values in a value at a pointer.
-fn add_sealed(pointers: &mut Vec<String>, at: String, value: &Json) {
+fn add_sealed(pointers: &mut BTreeSet<String>, at: String, value: &Json) {
     if !occurs_in(value.as_str()) {
         return;
     }
     let mut open: Vec<(String, View<'_>)> = vec![(at, value.view())];
     while let Some((pointer, view)) = open.pop() {
         if key_of(view).is_some() {
-            pointers.push(pointer);
+            pointers.insert(pointer);
             continue;
         }
         for (index, below) in view.elements().into_iter().flatten().enumerate() {
@@ -98,14 +114,16 @@ fn add_sealed(pointers: &mut Vec<String>, at: String, value: &Json) {
 }
 
 /// Makes each change secret that contains one of these locations, or lies in it.
-fn hide(changes: &mut [Change], pointers: &[String]) {
-    let is_below = |inner: &str, outer: &str| {
-        let rest = inner.strip_prefix(outer);
-        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-    };
+fn hide(changes: &mut [Change], pointers: &BTreeSet<String>) {
     for change in changes {
-        let at = &change.pointer;
-        if pointers.iter().any(|one| is_below(at, one) || is_below(one, at)) {
+        let at = &*change.pointer;
+        let mut around = at.match_indices('/').map(|(end, _)| &at[..end]).chain([at]);
+        let inside = format!("{at}/");
+        let contains = || {
+            let next = pointers.range(inside.clone()..).next();
+            next.is_some_and(|next| next.starts_with(&inside))
+        };
+        if around.any(|outer| pointers.contains(outer)) || contains() {
             for side in [&mut change.old, &mut change.new] {
                 *side = side.take().map(|value| Value::secret(value.revealed().clone()));
             }
