@@ -12,7 +12,7 @@
 //! | `DELETE ?ID=lock` | 200 | 423; 409 if the stack has resources |
 //!
 //! Every request: 400 if it is malformed, or if `Content-MD5` doesn't match; 401 without valid credentials; 408 if the body
-//! doesn't arrive in time; 413 if it is too large; 422 if the stack or the state can't be used; 503 if the store is unavailable or
+//! doesn't arrive in time; 413 if it is too large; 422 if the stack or the state can't be used, for example a stack that was rolled back; 503 if the store is unavailable or
 //! another writer is active. Terraform repeats a request after 503 twice, and never after a 4xx. It shows the status only, so
 //! the reason of a refusal is in the body and in the audit line.
 

@@ -13,7 +13,7 @@ use state_core::backend::ClientLock;
 use state_core::head::SealingPolicy;
 use state_core::{Clock, Error, StackName};
 use state_formats::{Formats, Terraform};
-use state_manager::{Stack, Stacks, compute};
+use state_manager::{Stack, Stacks, View, compute};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -81,12 +81,14 @@ impl Sessions {
     /// The current state of a stack as Terraform wrote it last, byte for byte; none if nothing was written yet.
     ///
     /// # Errors
-    /// [`SessionError`], for example if no available identity opens the stack.
+    /// [`SessionError::Unusable`] for a stack that was rolled back, that no available identity opens, or whose name has another
+    /// case; any other [`SessionError`] of the store.
     pub async fn read(&self, name: &StackName) -> Result<Option<Vec<u8>>, SessionError> {
         let Some(stack) = self.stacks.get(name).await? else {
             return Ok(None);
         };
         let view = stack.tip().await?;
+        self.require_usable(name, &view)?;
         if view.state.current().is_none() && view.state.is_empty() {
             return Ok(None);
         }
@@ -119,6 +121,24 @@ impl Sessions {
         }
         let removed = self.stacks.remove_held(session, false).await;
         removed.map(drop).map_err(SessionError::from)
+    }
+
+    /// Refuses what `statectl` only warns of: Terraform shows no warning, and would plan against the state nevertheless.
+    fn require_usable(&self, name: &StackName, view: &View) -> Result<(), SessionError> {
+        let object = name.short();
+        if let Some(regression) = &view.regression {
+            return Err(SessionError::Unusable(format!(
+                "stack {object}: {regression}; if it was restored on purpose, run `statectl trust --accept`"
+            )));
+        }
+        // Names match whatever their case is, so a wrong case would read the stack of another configuration.
+        let stored = view.head.name.to_string();
+        match stored == name.to_string() {
+            true => Ok(()),
+            false => Err(SessionError::Unusable(format!(
+                "stack {object}: the store has the stack {stored}: use this spelling"
+            ))),
+        }
     }
 
     /// Finds a stack to write to. Creates it if it is missing and these sessions may.

@@ -248,7 +248,7 @@ fn sealing(tour: &mut Tour) {
 
 /// Sends a request to `serve`, which prints one document for it.
 fn serving(tour: &mut Tour) {
-    let (server, requests) = crate::serving::answered(&tour.sandbox, "/v1/state/shop/production");
+    let (server, requests) = crate::serving::answered(&tour.sandbox, "/v1/state/shop/production", "");
     tour.ran.push("serve".to_owned());
     assert_eq!(requests.lines().count(), 1, "{server}: {requests}");
     for line in requests.lines() {

@@ -15,6 +15,11 @@ const CHECKSUM: &str = "content-md5";
 /// The reason why a body was refused.
 pub(super) type Refusal = (StatusCode, String);
 
+/// Returns the length that a request announces, in bytes. The connection ends the body there.
+pub(super) fn announced(headers: &HeaderMap) -> Option<usize> {
+    headers.get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
+}
+
 /// Receives a body of at most `limit` bytes.
 pub(super) async fn receive(
     headers: &HeaderMap,
@@ -26,9 +31,8 @@ pub(super) async fn receive(
         let reason = format!("body: longer than {limit} bytes");
         (StatusCode::PAYLOAD_TOO_LARGE, reason)
     };
-    let announced = headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok());
     // Refused before the first byte is received.
-    if announced.is_some_and(|text| text.parse::<usize>().is_ok_and(|length| length > limit)) {
+    if announced(headers).is_some_and(|length| length > limit) {
         return Err(too_large());
     }
     let collected = tokio::time::timeout(options.body_timeout, Limited::new(body, limit).collect()).await;

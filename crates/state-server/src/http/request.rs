@@ -15,11 +15,17 @@ use axum::routing::{any, get};
 use axum::{Extension, Router};
 use state_core::{Clock, StackName};
 use std::sync::Arc;
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::task::TaskTracker;
 
-/// How many states are received and recorded at the same time: each of them is in memory.
-const MAX_UPLOADS: usize = 4;
+/// How many large states are received and recorded at the same time: each of them is in memory.
+const LARGE_UPLOADS: usize = 4;
+
+/// How many small states are recorded at the same time.
+const SMALL_UPLOADS: usize = 16;
+
+/// The longest body of a small state, in bytes. All connections together hold 64 MiB of them.
+const SMALL: usize = 256 << 10;
 
 /// Longest method in an audit record, in characters.
 const MAX_METHOD: usize = 16;
@@ -36,12 +42,23 @@ pub(crate) struct Service {
     pub(crate) tasks: TaskTracker,
 }
 
+/// The states that may be in memory at the same time.
+#[derive(Clone, Debug)]
+struct Uploads {
+    large: Arc<Semaphore>,
+    /// Taken only after a state has arrived: a slow client never has one.
+    small: Arc<Semaphore>,
+}
+
 /// The routes of the protocol.
 pub(crate) fn router(service: Service) -> Router {
     Router::new()
         .route("/v1/state/{project}/{stack}", any(answer))
         .route(HEALTH, get(|| async { "ok\n" }))
-        .layer(Extension(Arc::new(Semaphore::new(MAX_UPLOADS))))
+        .layer(Extension(Uploads {
+            large: Arc::new(Semaphore::new(LARGE_UPLOADS)),
+            small: Arc::new(Semaphore::new(SMALL_UPLOADS)),
+        }))
         .with_state(service)
 }
 
@@ -124,7 +141,7 @@ impl IntoResponse for Answer {
 /// Answers a request to a stack, and writes its audit record.
 async fn answer(
     State(service): State<Service>,
-    Extension(uploads): Extension<Arc<Semaphore>>,
+    Extension(uploads): Extension<Uploads>,
     Path((project, stack)): Path<(String, String)>,
     RawQuery(query): RawQuery,
     request: Request<Body>,
@@ -182,7 +199,7 @@ fn lock_of_query(query: &str) -> Option<String> {
 /// An authorized request to a stack.
 struct Call<'a> {
     service: &'a Service,
-    uploads: Arc<Semaphore>,
+    uploads: Uploads,
     name: &'a StackName,
     headers: &'a HeaderMap,
     lock_id: &'a mut Option<String>,
@@ -222,6 +239,28 @@ impl Call<'_> {
         Ok(body::receive(self.headers, body, limit, &self.service.options).await?)
     }
 
+    /// Receives a state, and a permit to hold it in memory.
+    async fn upload(&self, body: Body) -> Result<(OwnedSemaphorePermit, Vec<u8>), Answer> {
+        if body::announced(self.headers).is_some_and(|length| length <= SMALL) {
+            let state = self
+                .receive(body, SMALL.min(self.service.options.max_body))
+                .await?;
+            return Ok((self.permit(&self.uploads.small).await?, state));
+        }
+        let permit = self.permit(&self.uploads.large).await?;
+        Ok((permit, self.receive(body, self.service.options.max_body).await?))
+    }
+
+    async fn permit(&self, uploads: &Arc<Semaphore>) -> Result<OwnedSemaphorePermit, Answer> {
+        let permit = Arc::clone(uploads).acquire_owned();
+        let permit = tokio::time::timeout(self.service.options.body_timeout, permit).await;
+        // The semaphore is never closed.
+        permit.ok().and_then(Result::ok).ok_or_else(|| {
+            let reason = "too many states are received at the moment: try again".to_owned();
+            Answer::refused(StatusCode::SERVICE_UNAVAILABLE, reason)
+        })
+    }
+
     fn id_of_query(&self) -> Result<Option<LockId>, Answer> {
         let id = self.lock_id.as_deref().filter(|id| !id.is_empty());
         let id = id.map(LockId::new).transpose();
@@ -246,8 +285,7 @@ impl Call<'_> {
 
     async fn post(self, body: Body) -> Result<Answer, Answer> {
         let id = self.id_of_query()?;
-        let permit = Arc::clone(&self.uploads).acquire_owned().await;
-        let state = self.receive(body, self.service.options.max_body).await?;
+        let (permit, state) = self.upload(body).await?;
         let bytes = state.len();
         let (sessions, name) = (self.service.sessions.clone(), self.name.clone());
         let work = async move {

@@ -90,6 +90,31 @@ async fn half_open_connections_do_not_stop_others() {
 }
 
 #[tokio::test]
+async fn slow_uploads_do_not_stop_small_ones() {
+    let server = Fixture::start().await;
+    let mut slow = Vec::new();
+    for _ in 0..40 {
+        let head = request("POST", PATH, &format!("Content-Length: {MAX_BODY}\r\n"));
+        let mut stream = TcpStream::connect(server.address).await.unwrap();
+        stream.write_all(format!("{head}{{").as_bytes()).await.unwrap();
+        slow.push(stream);
+    }
+    // One after the other, four at a time, they would take three seconds.
+    let posted = server.send("POST", PATH, state(1, "l", "x"));
+    let answer = tokio::time::timeout(Duration::from_secs(2), posted).await;
+    answer.expect("a small state doesn't wait").is(200);
+}
+
+#[tokio::test]
+async fn name_in_another_case_reads_no_state() {
+    let server = Fixture::start().await;
+    server.send("POST", PATH, state(1, "l", "x")).await.is(200);
+    let refused = server.send("GET", "/v1/state/shop/Production", "").await.is(422);
+    assert!(refused.contains("shop/production"), "{refused}");
+    server.get().await.is(200);
+}
+
+#[tokio::test]
 async fn write_is_finished_after_its_client_left() {
     let server = Fixture::start().await;
     let text = state(1, "l", "x");
