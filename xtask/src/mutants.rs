@@ -15,7 +15,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use crate::process::{Ended, Failure, probe, root, run_logged, tests_in};
-use patch::Mutant;
+use patch::{Mutant, Tests};
 use scratch::Scratch;
 
 /// Time limit of a test run. A test that hangs because of a bug counts as failed; the slowest tests take far less.
@@ -37,14 +37,21 @@ const PAIRS: &str = "5000";
 pub(crate) fn run(args: &[&str]) -> Result<(), Failure> {
     let mutants = Mutant::all(&root())?;
     let chosen = choose(&mutants, args, seed_of_commit)?;
-    judge(&chosen)
+    judge(&chosen, BTreeSet::new())
 }
 
-/// Runs these mutants and prints the verdict on each.
-fn judge(mutants: &[&Mutant]) -> Result<(), Failure> {
+/// A step of CI: a few mutants of one package. All tests have just passed without a patch.
+pub(crate) fn sample() -> Result<(), Failure> {
+    let mutants = Mutant::all(&root())?;
+    let chosen = choose(&mutants, &["--sample", "3"], seed_of_commit)?;
+    let sound = chosen.iter().map(|mutant| mutant.run()).collect();
+    judge(&chosen, sound)
+}
+
+/// Runs these mutants and prints the verdict on each. The tests in `sound` are known to pass without a patch.
+fn judge(mutants: &[&Mutant], mut sound: BTreeSet<Tests>) -> Result<(), Failure> {
     let scratch = Scratch::open()?;
     scratch.copy_tree()?;
-    let mut sound = BTreeSet::new();
     let mut survivors = Vec::new();
     for mutant in mutants {
         let verdict = verdict(mutant, &scratch, &mut sound)
@@ -80,9 +87,6 @@ impl Verdict {
     }
 }
 
-/// The package and filter of a test run.
-type Tests = (String, Option<String>);
-
 /// Runs the tests of a mutant with its patch. If they aren't among the `sound` ones, which passed without a patch, they
 /// must do so first.
 fn verdict(mutant: &Mutant, scratch: &Scratch, sound: &mut BTreeSet<Tests>) -> Result<Verdict, Failure> {
@@ -90,7 +94,7 @@ fn verdict(mutant: &Mutant, scratch: &Scratch, sound: &mut BTreeSet<Tests>) -> R
     let failed = |what: &str| Err(Failure(format!("{what}; see {}", log.display())));
     let compiles = || Ok(run_logged(tests_of(mutant, scratch).arg("--no-run"), &log, None)? == Ended::Passed);
     let run = |part: Part| run_logged(&mut part.of(mutant, scratch), &log, Some(LIMIT));
-    let tests = (mutant.tests.clone(), mutant.filter.clone());
+    let tests = mutant.run();
     if !sound.contains(&tests) {
         if !compiles()? {
             return failed("the tests do not compile without the patch");
@@ -195,12 +199,20 @@ fn choose<'a>(
             let count: usize = count
                 .parse()
                 .map_err(|_| Failure(format!("`--sample {count}` is not a number")))?;
-            let length = judged.len();
-            // A stride spreads the sample over crates, because neighbours are often of one crate.
-            let start = usize::try_from(seed()? % length.max(1) as u64).unwrap_or(0);
-            let count = count.min(length);
-            let stride = length.checked_div(count).unwrap_or(1).max(1);
-            let picked = (0..count).map(|pick| judged[(start + pick * stride) % length]);
+            let seed = usize::try_from(seed()?).unwrap_or(0);
+            // Of one package: its tests are built once, and then change little from patch to patch.
+            let packages: Vec<&str> = judged.iter().map(|mutant| mutant.tests.as_str()).collect();
+            let packages: Vec<&str> = BTreeSet::from_iter(packages).into_iter().collect();
+            let Some(package) = packages.get(seed % packages.len().max(1)) else {
+                return Ok(Vec::new());
+            };
+            let of_package: Vec<&Mutant> = judged
+                .into_iter()
+                .filter(|mutant| mutant.tests == *package)
+                .collect();
+            let start = seed / packages.len();
+            let picked =
+                (0..count.min(of_package.len())).map(|pick| of_package[(start + pick) % of_package.len()]);
             Ok(picked.collect())
         }
         names => names
@@ -251,17 +263,27 @@ mod tests {
     }
 
     #[test]
-    fn sample_rotates_through_all_mutants_without_repetition() {
-        let all = mutants(7);
-        let mut seen = std::collections::BTreeSet::new();
-        for seed in 0..7 {
-            seen.extend(names(&all, &["--sample", "1"], seed));
-            let three = names(&all, &["--sample", "3"], seed);
-            let distinct: std::collections::BTreeSet<_> = three.iter().collect();
-            assert_eq!(distinct.len(), 3, "{three:?}");
+    fn sample_is_of_one_package_and_rotates_through_all_mutants() {
+        let mut all = mutants(9);
+        for (number, mutant) in all.iter_mut().enumerate() {
+            mutant.tests = format!("crate-{}", number % 2);
         }
-        assert_eq!(seen.len(), 7);
-        assert_eq!(names(&all, &["--sample", "9"], 3).len(), 7);
+        let mut seen = BTreeSet::new();
+        for seed in 0..20 {
+            let three = names(&all, &["--sample", "3"], seed);
+            let distinct: BTreeSet<_> = three.iter().collect();
+            assert_eq!(distinct.len(), 3, "{three:?}");
+            let number = |name: &String| {
+                name.trim_start_matches("crate/bug-")
+                    .parse::<u32>()
+                    .expect("a number")
+            };
+            let odd: BTreeSet<u32> = three.iter().map(|name| number(name) % 2).collect();
+            assert_eq!(odd.len(), 1, "{three:?}");
+            seen.extend(three);
+        }
+        assert_eq!(seen.len(), 9);
+        assert_eq!(names(&all, &["--sample", "9"], 3).len(), 4);
         assert!(names(&[], &["--sample", "1"], 3).is_empty());
     }
 

@@ -25,7 +25,15 @@ pub(super) struct Mutant {
     pub(super) patch: String,
 }
 
+/// The package and filter of a test run.
+pub(super) type Tests = (String, Option<String>);
+
 impl Mutant {
+    /// Returns the package and the filter of the tests that must detect the bug.
+    pub(super) fn run(&self) -> Tests {
+        (self.tests.clone(), self.filter.clone())
+    }
+
     /// Reads all mutants, sorted by name.
     pub(super) fn all(root: &Path) -> Result<Vec<Self>, Failure> {
         let folder = root.join(FOLDER);
