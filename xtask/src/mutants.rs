@@ -14,7 +14,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use crate::process::{Ended, Failure, probe, root, run_logged, tests_in};
+use crate::process::{Ended, Failure, root, run_logged, seed_of_commit, tests_in};
 use patch::{Mutant, Tests};
 use scratch::Scratch;
 
@@ -229,16 +229,6 @@ fn choose<'a>(
             })
             .collect(),
     }
-}
-
-/// Returns a number that differs between commits, but not between runs, so that a failed run can be repeated.
-fn seed_of_commit() -> Result<u64, Failure> {
-    let mut command = Command::new("git");
-    command.args(["rev-parse", "HEAD"]).current_dir(root());
-    let output = probe(&mut command).ok_or_else(|| Failure("`git rev-parse HEAD` failed".to_owned()))?;
-    let commit = String::from_utf8_lossy(&output.stdout).into_owned();
-    let digits = commit.get(..15).unwrap_or_default();
-    u64::from_str_radix(digits, 16).map_err(|_| Failure(format!("`{commit}` is not a commit")))
 }
 
 #[cfg(test)]

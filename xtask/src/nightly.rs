@@ -12,7 +12,8 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use crate::mutants;
-use crate::process::{Ended, Failure, cargo, now, probe, run_logged, target, tests_in};
+use crate::process::{Ended, Failure, cargo, now, probe, root, run_logged, target, tests_in};
+use crate::steps;
 use evidence::{Row, Verdict};
 use parts::{PARTS, Part, Rounds, TORTURE, Tests, Work};
 
@@ -45,7 +46,7 @@ pub(crate) fn run(args: &[&str]) -> Result<(), Failure> {
     // Use a different range of seeds each day, without overlap.
     let limits = parse(args, seconds / 86_400 * 10_000_000)?;
     let logs = target().join("nightly");
-    std::fs::create_dir_all(&logs).map_err(|error| Failure(format!("{}: {error}", logs.display())))?;
+    create_folder(&logs)?;
     let start = now();
     let mut rows = Vec::new();
     for (index, part) in limits.parts.iter().enumerate() {
@@ -155,12 +156,8 @@ impl Run<'_> {
         match &self.part.work {
             Work::Rounds(rounds) => self.rounds(rounds, &mut row)?,
             Work::Scaled { tests, factor } => self.scaled(tests, *factor, &mut row)?,
-            Work::Mutants => {
-                "every mutant".clone_into(&mut row.done);
-                if let Err(failure) = mutants::run(&[]) {
-                    row.verdict = Verdict::Failed(failure.0);
-                }
-            }
+            Work::Mutants => task("every mutant", mutants::run(&[]), &mut row),
+            Work::Features => task("every combination", steps::features(), &mut row),
             Work::Fuzz { targets, executions } => self.fuzz(targets, *executions, &mut row)?,
         }
         row.seconds = self.elapsed().as_secs();
@@ -211,38 +208,71 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Runs the fuzz targets, each with its share of the time.
+    /// Runs the fuzz targets, each with its share of the time. The inputs that a run finds stay in the folder of the logs, and
+    /// the next run goes on with them.
     fn fuzz(&self, targets: &[&str], executions: u64, row: &mut Row) -> Result<(), Failure> {
         if probe(&mut cargo(["+nightly", "fuzz", "--version"])).is_none() {
             row.verdict = Verdict::Skipped("cargo-fuzz or the nightly toolchain is missing".to_owned());
             return Ok(());
         }
-        row.done = format!("up to {executions} executions of each of {}", targets.join(", "));
+        let mut done = Vec::new();
         for target in targets {
             let log = self.log(&format!("{}-{target}", row.part));
-            let mut command = cargo(["+nightly", "fuzz", "run", target, "--"]);
-            command.arg(format!("-runs={executions}")).args([
-                "-rss_limit_mb=2048",
-                "-timeout=10",
-                "-max_len=8192",
-            ]);
+            let found = self.logs.join("corpus").join(target);
+            create_folder(&found)?;
+            let mut command = cargo(["+nightly", "fuzz", "run", target]);
+            command.arg(&found).arg(root().join("fuzz/corpus").join(target));
+            command.args(["--", &format!("-runs={executions}")]);
+            command.args(["-rss_limit_mb=2048", "-timeout=10", "-max_len=8192"]);
             if let Some(limit) = self.limit {
                 let share = limit.as_secs() / targets.len().max(1) as u64;
                 command.arg(format!("-max_total_time={}", share.max(1)));
             }
-            if run_logged(&mut command, &log, None)? != Ended::Passed {
+            let ended = run_logged(&mut command, &log, None)?;
+            done.push(format!("{target} {}", executions_in(&read(&log)?)));
+            if ended != Ended::Passed {
                 row.verdict = Verdict::Failed(format!("{target}: see {}", log.display()));
                 break;
             }
         }
+        row.done = format!("executions: {}", done.join(", "));
         Ok(())
     }
 }
 
+fn create_folder(path: &Path) -> Result<(), Failure> {
+    std::fs::create_dir_all(path).map_err(|error| Failure(format!("{}: {error}", path.display())))
+}
+
+/// Reads the output of a run. libFuzzer prints inputs, which aren't always UTF-8.
+fn read(log: &Path) -> Result<String, Failure> {
+    let bytes = std::fs::read(log).map_err(|error| Failure(format!("{}: {error}", log.display())))?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// Records the outcome of a command of `xtask` itself.
+fn task(done: &str, outcome: Result<(), Failure>, row: &mut Row) {
+    done.clone_into(&mut row.done);
+    if let Err(failure) = outcome {
+        row.verdict = Verdict::Failed(failure.0);
+    }
+}
+
+/// Returns the number of executions that libFuzzer reports at its end.
+fn executions_in(log: &str) -> u64 {
+    let number = |line: &str| {
+        line.strip_prefix("Done ")?
+            .split_once(" runs in ")?
+            .0
+            .parse::<u64>()
+            .ok()
+    };
+    log.lines().filter_map(number).sum()
+}
+
 /// A run without a test is a failure, because the filter of the part selects no test any more.
 fn verdict(ended: Ended, log: &Path) -> Result<Verdict, Failure> {
-    let text =
-        std::fs::read_to_string(log).map_err(|error| Failure(format!("{}: {error}", log.display())))?;
+    let text = read(log)?;
     Ok(match ended {
         Ended::Failed => Verdict::Failed(format!("see {}", log.display())),
         Ended::TimedOut => Verdict::CutShort,
@@ -281,6 +311,13 @@ mod tests {
         let limits = parse(&[], 5).expect("limits");
         assert_eq!(limits.parts.len(), PARTS.len());
         assert_eq!((limits.minutes, limits.scale, limits.seed), (None, None, 5));
+    }
+
+    #[test]
+    fn executions_of_a_fuzz_target_are_counted() {
+        let log = "#2\tINITED cov: 3\nDone 1234 runs in 5 second(s)\nDone with it\n";
+        assert_eq!(executions_in(log), 1234);
+        assert_eq!(executions_in("ERROR: libFuzzer: deadly signal"), 0);
     }
 
     #[test]

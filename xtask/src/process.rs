@@ -168,6 +168,16 @@ pub(crate) fn target() -> PathBuf {
     path.canonicalize().unwrap_or(path)
 }
 
+/// Returns a number that differs between commits, but not between runs, so that a failed run can be repeated.
+pub(crate) fn seed_of_commit() -> Result<u64, Failure> {
+    let mut command = Command::new("git");
+    command.args(["rev-parse", "HEAD"]).current_dir(root());
+    let output = probe(&mut command).ok_or_else(|| Failure("`git rev-parse HEAD` failed".to_owned()))?;
+    let commit = String::from_utf8_lossy(&output.stdout).into_owned();
+    let digits = commit.get(..15).unwrap_or_default();
+    u64::from_str_radix(digits, 16).map_err(|_| Failure(format!("`{commit}` is not a commit")))
+}
+
 /// Returns the root of the workspace.
 pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")

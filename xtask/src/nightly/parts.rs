@@ -22,6 +22,8 @@ pub(super) enum Work {
     Scaled { tests: Tests, factor: u32 },
     /// Runs `cargo xtask mutants` on all mutants.
     Mutants,
+    /// Checks every combination of features.
+    Features,
     /// Runs libFuzzer targets, each up to this number of executions.
     Fuzz {
         targets: &'static [&'static str],
@@ -243,6 +245,11 @@ pub(super) const PARTS: &[Part] = &[
         work: Work::Mutants,
     },
     Part {
+        name: "features",
+        about: "packages build alone with each of their features, a few of them in CI",
+        work: Work::Features,
+    },
+    Part {
         name: "fuzz",
         about: "coverage-guided fuzzing of every decoder",
         work: Work::Fuzz {
@@ -255,7 +262,7 @@ pub(super) const PARTS: &[Part] = &[
                 "head",
                 "program",
             ],
-            executions: 10_000_000,
+            executions: 15_000_000,
         },
     },
 ];
