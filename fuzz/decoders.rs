@@ -4,6 +4,14 @@
 //!
 //! No decoder may panic. A decoded value must be unchanged after it is encoded and decoded again.
 
+#[path = "keys.rs"]
+mod keys;
+#[path = "stored.rs"]
+mod stored;
+
+pub(crate) use keys::keys;
+pub(crate) use stored::stored;
+
 use bytes::Bytes;
 use state_core::journal::{Fence, FrameKind, ParsedFrame, decode_records, encode_records};
 use state_core::{Clock, Digest, Enveloped, Epoch, Frame, Head, Nonce, Slot, Snapshot, Timestamp};

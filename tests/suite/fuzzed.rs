@@ -10,7 +10,7 @@ type Decoder = fn(&[u8]);
 
 #[test]
 fn every_decoder_survives_its_corpus() {
-    let decoders: [(&str, Decoder); 7] = [
+    let decoders: [(&str, Decoder); 9] = [
         ("terraform", decoders::terraform),
         ("unobin", decoders::unobin),
         ("pulumi", decoders::pulumi),
@@ -18,6 +18,8 @@ fn every_decoder_survives_its_corpus() {
         ("frame", decoders::frame),
         ("head", decoders::head),
         ("program", decoders::program),
+        ("keys", decoders::keys),
+        ("stored", decoders::stored),
     ];
     for (name, decode) in decoders {
         let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR"))

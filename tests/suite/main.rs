@@ -14,6 +14,7 @@ mod memory;
 mod process;
 mod python_reader;
 mod race;
+mod soak;
 mod store;
 mod table;
 mod terraform;

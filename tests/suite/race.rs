@@ -4,8 +4,9 @@
 use crate::crash::Model;
 use crate::process::Worker;
 use crate::store::{block_on, content, stack, verify};
+use state_core::testkit::run::scaled;
 use state_core::{Address, Entry, EntryKey, Error, MutationId, State, UpdateKind, UpdateResult};
-use state_manager::{Intent, Session, UpdateRequest};
+use state_manager::{Intent, Session, Stack, UpdateRequest};
 use state_tests::dice::{Dice, replay, seed};
 use state_tests::line::Line;
 use std::collections::{BTreeMap, BTreeSet};
@@ -39,14 +40,71 @@ fn racing_processes_lose_no_update() {
     assert_eq!(seen, (1..=2 * TIMES).collect(), "no update is lost");
     block_on(async {
         let stack = stack(dir.path()).await.expect("the stack opens");
-        let tip = stack.tip().await.expect("the tip can be read");
-        let counter = EntryKey::live("counter".parse().expect("an address"));
-        let value = tip.state.entry(&counter).and_then(|entry| entry.id.clone());
-        assert_eq!(value, Some((2 * TIMES).to_string()));
+        assert_eq!(counter(&stack).await, 2 * TIMES);
         let revisions = stack.list().await.expect("the revisions are listed").len() as u64;
         assert_eq!(revisions, 2 * TIMES, "one revision per update");
         verify(&stack).await;
     });
+}
+
+/// Number of processes that are killed at random moments; [`scaled`] multiplies this number.
+const KILLS: u32 = 100;
+
+#[test]
+fn counter_of_eight_killed_processes_loses_nothing() {
+    let seed = seed(20_261_130);
+    let replay = replay(seed);
+    eprintln!("counter: {replay}");
+    let mut dice = Dice::new(seed);
+    let dir = tempfile::tempdir().expect("a folder");
+    let path = dir.path().to_str().expect("a path in UTF-8");
+    block_on(stack(dir.path())).expect("a new stack");
+    let start = || Worker::start(&["count", path, "1000000"]);
+    let mut workers: Vec<Worker> = (0..8).map(|_| start()).collect();
+    let mut lines = Vec::new();
+    for _ in 0..scaled(KILLS) {
+        std::thread::sleep(Duration::from_micros(dice.below(60_000)));
+        let victim = std::mem::replace(&mut workers[dice.index(8)], start());
+        lines.extend(victim.kill());
+    }
+    lines.extend(workers.into_iter().flat_map(Worker::kill));
+    let mut counted = BTreeSet::new();
+    for line in lines {
+        match line {
+            Line::Counted(value) => assert!(counted.insert(value), "{value} was counted twice; {replay}"),
+            Line::LockedBy(_) => {}
+            line => panic!("{line}; {replay}"),
+        }
+    }
+    let value = block_on(async {
+        let stack = stack(dir.path()).await.expect("the stack opens");
+        verify(&stack).await;
+        counter(&stack).await
+    });
+    assert!(
+        counted.last() <= Some(&value),
+        "an acknowledged addition was lost; {replay}"
+    );
+    // A process may have been killed between its addition and its report.
+    let unreported = value - counted.len() as u64;
+    let kills = u64::from(scaled(KILLS)) + 8;
+    assert!(
+        unreported <= kills,
+        "{unreported} additions are unreported after {kills} kills; {replay}"
+    );
+    assert!(counted.len() > 20, "only {} additions; {replay}", counted.len());
+    eprintln!(
+        "counter: {} additions were reported and {unreported} weren't",
+        counted.len()
+    );
+}
+
+/// Returns the value of the counter that the workers `count` and `embed` share.
+pub(crate) async fn counter(stack: &Stack) -> u64 {
+    let tip = stack.tip().await.expect("the tip can be read");
+    let counter = EntryKey::live("counter".parse().expect("an address"));
+    let id = tip.state.entry(&counter).and_then(|entry| entry.id.clone());
+    id.map_or(0, |id| id.parse().expect("the id of the counter is a number"))
 }
 
 #[test]

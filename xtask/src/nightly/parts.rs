@@ -261,8 +261,10 @@ pub(super) const PARTS: &[Part] = &[
                 "frame",
                 "head",
                 "program",
+                "keys",
+                "stored",
             ],
-            executions: 15_000_000,
+            executions: 12_000_000,
         },
     },
 ];

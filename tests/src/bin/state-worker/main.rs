@@ -6,6 +6,7 @@
 //! | `hold DIR SEED` | like `commit`, in one update that never ends |
 //! | `script DIR PART` | one task runs a short fixed workload and closes its session |
 //! | `count DIR TIMES` | adds one to a counter `TIMES` times, each time under the writer lock |
+//! | `embed DIR TIMES` | adds one to a counter `TIMES` times in long sessions |
 //! | `move DIR STEP` | moves entries to another stack and blocks at step `STEP` (see [`relocate::run`]) |
 //! | `cost DIR ENTRIES` | prints the cost of mutations of a stack with `ENTRIES` entries, as JSON |
 //! | `cli ARGUMENTS` | runs `statectl ARGUMENTS`, then prints its peak memory in KiB on stderr |
@@ -37,6 +38,7 @@ fn main() -> ExitCode {
         ["hold", dir, seed] => runtime(2).block_on(commit::run(dir, number(seed), commit::Style::OneUpdate)),
         ["script", dir, part] => runtime(1).block_on(commit::script(dir, part)),
         ["count", dir, times] => runtime(1).block_on(count::run(dir, number(times))),
+        ["embed", dir, times] => runtime(1).block_on(count::embed(dir, number(times))),
         ["move", dir, step] => runtime(2).block_on(relocate::run(dir, number(step))),
         ["cost", dir, entries] => runtime(1).block_on(cost::run(dir, number(entries))),
         ["cli", ..] => return peak::run(),
