@@ -12,6 +12,7 @@ mod failing;
 mod harness;
 mod kept;
 mod lifecycle;
+mod order;
 mod outcomes;
 mod plan;
 mod preview;
