@@ -27,6 +27,12 @@ pub(super) fn regroup(random: &Random, entries: &mut [Entry]) -> usize {
     let mut members: BTreeMap<Address, Address> = BTreeMap::new();
     let mut count = 0;
     for (at, entry) in entries.iter_mut().enumerate() {
+        // An entry can't join a group on which it, or an entry before it, depends.
+        for reference in entry.references() {
+            if let Dependency::Group(group) = reference.to {
+                closed.insert(group);
+            }
+        }
         let group: Address = GROUPS[random.index(GROUPS.len())].parse().unwrap();
         let may_join = entry.is_live() && entry.group.is_none() && !closed.contains(&group);
         if random.one_in(2) && may_join {
