@@ -425,9 +425,17 @@ fn with_dependents(targets: &BTreeSet<Address>, state: &State) -> BTreeSet<Addre
     let mut found = targets.clone();
     let mut open: Vec<Address> = targets.iter().cloned().collect();
     while let Some(address) = open.pop() {
-        for entry in state.dependents(&Dependency::Entry(address)) {
-            if found.insert(entry.address.clone()) {
-                open.push(entry.address.clone());
+        let groups = state
+            .generations(&address)
+            .filter_map(|entry| entry.group.clone());
+        let names = groups
+            .map(Dependency::Group)
+            .chain([Dependency::Entry(address.clone())]);
+        for name in names {
+            for entry in state.dependents(&name) {
+                if found.insert(entry.address.clone()) {
+                    open.push(entry.address.clone());
+                }
             }
         }
     }

@@ -103,6 +103,20 @@ pub(super) const PARTS: &[Part] = &[
         }),
     },
     Part {
+        name: "killed-engine",
+        about: "kill -9 of random lifecycles of the engine, on files",
+        work: Work::Rounds(Rounds {
+            tests: Tests {
+                cargo: &["-p", "state-engine", "--test", "engine"],
+                filters: &["killed_runs_lose_nothing_and_converge"],
+            },
+            rounds: 50,
+            unit: "kills",
+            per_round: 45,
+            seeds_per_round: 1,
+        }),
+    },
+    Part {
         name: "corruption",
         about: "flipped bits and cuts in stored files",
         work: Work::Rounds(Rounds {
@@ -273,6 +287,7 @@ pub(super) const PARTS: &[Part] = &[
 pub(super) const TORTURE: &[&str] = &[
     "kills",
     "killed-up",
+    "killed-engine",
     "corruption",
     "races",
     "schedules",

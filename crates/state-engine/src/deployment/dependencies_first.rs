@@ -89,8 +89,14 @@ impl Deployment {
         if !recorded.contains(key) {
             return Ok(());
         }
-        let dependency = Dependency::Entry(key.address.clone());
-        let mut dependents = state.dependents(&dependency).map(|entry| entry.key());
+        let group = state.entry(key).and_then(|entry| entry.group.clone());
+        let names: Vec<Dependency> = group
+            .map(Dependency::Group)
+            .into_iter()
+            .chain([Dependency::Entry(key.address.clone())])
+            .collect();
+        let dependents = names.iter().flat_map(|name| state.dependents(name));
+        let mut dependents = dependents.map(|entry| entry.key());
         match dependents.find(|by| recorded.contains(by) && !going.contains(by)) {
             None => Ok(()),
             Some(by) => {

@@ -9,9 +9,11 @@
 use super::{Deployment, StepError};
 use crate::call::{CallTarget, RecordedObject};
 use crate::kind::{members, properties_of};
-use crate::planner::{may_be_needed, needed_by_pending, pending_dependent, without_references_to};
+use crate::planner::{
+    ReferencedNames, may_be_needed, needed_by_pending, pending_dependent, without_references_to,
+};
 use crate::step::StepOp;
-use state_core::{Address, BoxedField, Dependency, Entry, EntryKey, SharedEntry};
+use state_core::{BoxedField, Dependency, Entry, EntryKey, SharedEntry};
 use state_manager::Intent;
 use std::collections::BTreeSet;
 
@@ -184,7 +186,9 @@ impl Deployment {
     /// - Its provider demands a replacement. The provider compares inputs in which all values from deleted entries are
     ///   unknown.
     async fn deleted_first(&self, root: &SharedEntry) -> Result<DeleteFirstSet, StepError> {
-        let mut going: BTreeSet<Address> = BTreeSet::from([root.address.clone()]);
+        let mut going = ReferencedNames::default();
+        going.insert_names_of(root);
+        let mut before_names = ReferencedNames::default();
         let mut deleted_first = DeleteFirstSet::default();
         let state = self.recorder.state();
         // An entry names the address of its container (`deleted_with`). If the address has several generations, it is
@@ -201,22 +205,21 @@ impl Deployment {
                 continue;
             }
             let mut references = entry.references();
-            if !references.any(|reference| going.contains(reference.to.address())) {
+            if !references.any(|reference| going.contain_target(&reference.to)) {
                 continue;
             }
             let entry = self.open(entry)?;
             let is_contained = entry.is_live() && entry.deleted_with.as_ref() == Some(&root.address);
             // An entry that refers to an entry in `before` must itself be deleted before that entry, so it belongs to
             // `before` and not to `with`.
-            let refers_to_those = entry.references().any(|reference| {
-                let mut before = deleted_first.before.iter();
-                before.any(|removed| removed.address == *reference.to.address())
-            });
+            let mut references = entry.references();
+            let refers_to_those = references.any(|reference| before_names.contain_target(&reference.to));
             if is_contained && deletes_contained && !refers_to_those {
-                going.insert(entry.address.clone());
+                going.insert_names_of(&entry);
                 deleted_first.with.push(entry);
             } else if !entry.is_live() || self.would_be_replaced(&entry, &going).await? {
-                going.insert(entry.address.clone());
+                going.insert_names_of(&entry);
+                before_names.insert_names_of(&entry);
                 deleted_first.before.push(entry);
             }
         }
@@ -228,16 +231,20 @@ impl Deployment {
     async fn would_be_replaced(
         &self,
         entry: &SharedEntry,
-        going: &BTreeSet<Address>,
+        going: &ReferencedNames,
     ) -> Result<bool, StepError> {
         let manager = entry.provider.as_ref().map(|by| &by.address);
         let with = entry.deleted_with.iter().chain(entry.replace_with.iter());
-        if manager.into_iter().chain(with).any(|by| going.contains(by)) {
+        if manager
+            .into_iter()
+            .chain(with)
+            .any(|by| going.contain_address(by))
+        {
             return Ok(true);
         }
         let from_those = entry.property_dependencies.iter();
         let unknown: BTreeSet<String> = from_those
-            .filter(|(_, on)| on.iter().any(|on| going.contains(on.address())))
+            .filter(|(_, on)| on.iter().any(|on| going.contain_target(on)))
             .map(|(name, _)| name.clone())
             .collect();
         if unknown.is_empty() {
@@ -248,9 +255,15 @@ impl Deployment {
         let mut inputs = members(&known.inputs);
         inputs.retain(|name, _| !unknown.contains(name));
         let dependency_changed = {
-            let shared = self.shared();
+            let (state, shared) = (self.recorder.state(), self.shared());
             let mut needs = entry.references();
-            needs.any(|need| shared.changed.contains(need.to.address()))
+            needs.any(|need| match &need.to {
+                Dependency::Entry(address) => shared.changed.contains(address),
+                Dependency::Group(group) => {
+                    let mut members = state.members(group);
+                    members.any(|member| shared.changed.contains(&member.address))
+                }
+            })
         };
         let target = CallTarget {
             dependency_changed,

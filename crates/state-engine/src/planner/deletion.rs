@@ -135,12 +135,11 @@ fn needed_deposed(
             .filter(stays)
             .filter(|entry| is_unexamined(entry, desired));
         let references = unexamined.flat_map(|entry| entry.references());
-        let needed: BTreeSet<Address> = references
-            .map(|reference| reference.to.address().clone())
-            .collect();
+        let mut needed = ReferencedNames::default();
+        references.for_each(|reference| needed.insert(reference.to));
         let more = entries
             .iter()
-            .filter(|entry| !entry.is_live() && needed.contains(&entry.address))
+            .filter(|entry| !entry.is_live() && needed.contain(entry))
             .map(|entry| entry.key());
         let before = found.len();
         let more: Vec<EntryKey> = more.collect();
@@ -159,13 +158,15 @@ fn is_unexamined(entry: &Entry, desired: &DesiredResources) -> bool {
 
 /// Finds the entries that would be removed although a remaining entry needs them. Returns the key of each of them with
 /// the key of the remaining entry. A remaining entry needs the preceding generations of an address to which it refers
-/// in two cases: all these generations would be removed, or this run didn't examine the remaining entry.
+/// in two cases: all these generations would be removed, or this run didn't examine the remaining entry. It needs all
+/// preceding live members of a group to which it refers.
 fn still_needed(
     entries: &[SharedEntry],
     desired: &DesiredResources,
     goes: &impl Fn(&Entry) -> bool,
 ) -> BTreeMap<EntryKey, EntryKey> {
     let mut preceding: BTreeMap<&Address, Vec<&SharedEntry>> = BTreeMap::new();
+    let mut members: BTreeMap<&Address, Vec<&SharedEntry>> = BTreeMap::new();
     let mut needed = BTreeMap::new();
     for entry in entries {
         if !goes(entry) {
@@ -186,6 +187,18 @@ fn still_needed(
             if let Some(provider) = &*entry.provider {
                 need(&provider.address, provider.id.as_deref());
             }
+            for reference in entry.references() {
+                if let Dependency::Group(group) = &reference.to {
+                    let all = members.get(group).into_iter().flatten();
+                    needed.extend(
+                        all.filter(|member| goes(member))
+                            .map(|member| (member.key(), entry.key())),
+                    );
+                }
+            }
+        }
+        if let Some(group) = entry.group.as_ref().filter(|_| entry.is_live()) {
+            members.entry(group).or_default().push(entry);
         }
         preceding.entry(&entry.address).or_default().push(entry);
     }
@@ -263,7 +276,8 @@ fn leads_to(before: &[BTreeSet<usize>], from: &BTreeSet<usize>, to: &[usize]) ->
     false
 }
 
-/// The list positions of the entries with an address and of the live entries of a group.
+/// The list positions of the entries with an address and of the entries of a group. A deposed entry of a group counts:
+/// its object may be the one that an entry used when it last was examined.
 struct Index<'a> {
     addresses: BTreeMap<&'a Address, Vec<usize>>,
     groups: BTreeMap<&'a Address, Vec<usize>>,
@@ -277,7 +291,7 @@ impl<'a> Index<'a> {
         };
         for (item, PlannedDeletion { entry, .. }) in list.iter().enumerate() {
             index.addresses.entry(&entry.address).or_default().push(item);
-            if let Some(group) = entry.group.as_ref().filter(|_| entry.is_live()) {
+            if let Some(group) = &entry.group {
                 index.groups.entry(group).or_default().push(item);
             }
         }
@@ -294,6 +308,47 @@ impl<'a> Index<'a> {
             Dependency::Entry(address) => self.generations(address).to_vec(),
             Dependency::Group(group) => self.groups.get(group).cloned().unwrap_or_default(),
         })
+    }
+}
+
+/// Addresses and groups. A reference to a group means all its members.
+#[derive(Debug, Default)]
+pub(crate) struct ReferencedNames {
+    addresses: BTreeSet<Address>,
+    groups: BTreeSet<Address>,
+}
+
+impl ReferencedNames {
+    /// Adds the target of a reference.
+    pub(crate) fn insert(&mut self, to: Dependency) {
+        match to {
+            Dependency::Entry(address) => self.addresses.insert(address),
+            Dependency::Group(group) => self.groups.insert(group),
+        };
+    }
+
+    /// Adds the names by which other entries refer to an entry.
+    pub(crate) fn insert_names_of(&mut self, entry: &Entry) {
+        self.addresses.insert(entry.address.clone());
+        self.groups.extend(entry.group.clone());
+    }
+
+    pub(crate) fn contain_address(&self, address: &Address) -> bool {
+        self.addresses.contains(address)
+    }
+
+    /// Whether the target of a reference is among these names.
+    pub(crate) fn contain_target(&self, to: &Dependency) -> bool {
+        match to {
+            Dependency::Entry(address) => self.addresses.contains(address),
+            Dependency::Group(group) => self.groups.contains(group),
+        }
+    }
+
+    /// Whether a name of the entry is among these names.
+    fn contain(&self, entry: &Entry) -> bool {
+        let is_group = |group| self.groups.contains(group);
+        self.addresses.contains(&entry.address) || entry.group.as_ref().is_some_and(is_group)
     }
 }
 

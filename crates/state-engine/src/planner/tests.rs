@@ -5,7 +5,11 @@ use super::*;
 use crate::goal::Goal;
 use crate::provider::Diff;
 use crate::provider::Object;
-use state_core::{Dependency, DeposedKey, Json, Properties, SharedEntry};
+use proptest::prelude::*;
+use state_core::testkit::run::scaled;
+use state_core::testkit::strategy::entries_in_order;
+use state_core::{Dependency, DeposedKey, EntryKey, Json, Properties, SharedEntry};
+use std::collections::{BTreeMap, BTreeSet};
 
 fn address(name: &str) -> Address {
     name.parse().unwrap()
@@ -192,4 +196,62 @@ fn output_that_contains_a_secret_is_secret() {
     assert_eq!(entry.sensitive_outputs, ["/list/1/a~1b", "/url"]);
     set_object(&mut entry, &object);
     assert_eq!(entry.sensitive_outputs.len(), 2, "no mark is added twice");
+}
+
+/// Whether an entry refers to another entry, by its address or by its group.
+fn refers(entry: &Entry, other: &Entry) -> bool {
+    entry.references().any(|reference| match &reference.to {
+        Dependency::Entry(address) => *address == other.address,
+        Dependency::Group(group) => other.group.as_ref() == Some(group),
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: scaled(1_000), failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Only an object that is deleted with its container is removed after the container.
+    #[test]
+    fn destroy_removes_dependents_before_their_dependencies(entries in entries_in_order(12)) {
+        let (list, pairs) = planned_deletions(&entries, &DesiredResources::default(), |_| true);
+        let mut schedule = Schedule::new(list.len(), pairs);
+        let mut turns: BTreeMap<EntryKey, usize> = BTreeMap::new();
+        while let Some(item) = schedule.begin() {
+            turns.insert(list[item].key(), turns.len());
+            schedule.succeeded(item);
+        }
+        prop_assert_eq!(turns.len(), list.len());
+        let contained: BTreeSet<EntryKey> = list.iter().flat_map(|item| item.with.clone()).collect();
+        for (at, entry) in entries.iter().enumerate() {
+            for needed in entries[..at].iter().filter(|needed| refers(entry, needed)) {
+                // A deposed entry stays if a protected entry may need it.
+                let (Some(turn), Some(of_needed)) = (turns.get(&entry.key()), turns.get(&needed.key())) else {
+                    continue;
+                };
+                let in_it = entry.deleted_with.as_ref() == Some(&needed.address);
+                let is_first = turn < of_needed;
+                prop_assert_eq!(is_first, !(in_it && contained.contains(&entry.key())), "{:?}", entries);
+            }
+        }
+    }
+}
+
+/// Only an edit or another tool records a reference to a group. An entry with one may need each member, and the replaced
+/// object of a former member, until a run examines the entry.
+#[test]
+fn member_stays_while_an_unexamined_entry_refers_to_its_group() {
+    let group = address("group");
+    let mut member = entry("a", &[]);
+    member.group = Some(group.clone());
+    let mut replaced = member.clone();
+    replaced.deposed = Some(DeposedKey::new("old").unwrap());
+    let mut user = entry("b", &[]);
+    user.depends_on.push(Dependency::Group(group));
+    let all = || vec![replaced.clone(), member.clone(), user.clone()];
+    let mut desired = DesiredResources::default();
+    desired.named.insert(address("b"));
+    let kept = DeletionMethod::Refuse("b still depends on it".to_owned());
+    assert_eq!(order(all(), &desired), [("a".to_owned(), kept)]);
+    let destroyed = order(all(), &DesiredResources::default());
+    let names: Vec<&str> = destroyed.iter().map(|(name, _)| &**name).collect();
+    assert_eq!(names, ["b", "a", "a (deposed old)"]);
 }

@@ -3,6 +3,7 @@
 mod approvals;
 mod commands;
 mod directories;
+mod durable;
 mod files;
 mod identity;
 mod lost;

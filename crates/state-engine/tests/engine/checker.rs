@@ -32,6 +32,8 @@ pub(crate) struct DurabilityChecker {
     checks: bool,
     /// The size of all frames so far, in bytes.
     pub(crate) bytes: usize,
+    /// The state after every record, if it is kept.
+    states: Option<Vec<State>>,
 }
 
 impl DurabilityChecker {
@@ -48,6 +50,7 @@ impl DurabilityChecker {
             points: 0,
             checks: true,
             bytes: 0,
+            states: None,
         }
     }
 
@@ -66,15 +69,27 @@ impl DurabilityChecker {
                         self.complaints
                             .push(format!("a record can't be applied: {violations:?}"));
                     }
+                    self.states
+                        .iter_mut()
+                        .for_each(|states| states.push(self.state.clone()));
                 }
                 self.state.settle(frame.chain());
             }
             self.next = frame.slot().next();
         }
         self.points += 1;
-        if !self.checks {
-            return;
+        if self.checks {
+            self.check_now();
         }
+    }
+
+    /// Checks a state that was read from a store.
+    pub(crate) fn check_state(&mut self, state: &State) {
+        self.state = state.clone();
+        self.check_now();
+    }
+
+    fn check_now(&mut self) {
         self.check_snapshot();
         for (rule, wronged) in self.cloud.broken() {
             // A released object may lose its dependencies, because the stack no longer manages the object.
@@ -88,6 +103,15 @@ impl DurabilityChecker {
     /// long.
     pub(crate) fn only_count(&mut self) {
         self.checks = false;
+    }
+
+    /// From now on keeps the state after every record, for [`take_states`](Self::take_states).
+    pub(crate) fn keep_states(&mut self) {
+        self.states = Some(Vec::new());
+    }
+
+    pub(crate) fn take_states(&mut self) -> Vec<State> {
+        self.states.take().unwrap_or_default()
     }
 
     fn check_snapshot(&mut self) {

@@ -9,7 +9,10 @@
 //! A replacement of an object of kind `solo` deletes the old object first. An object must not be deleted while another
 //! object `needs` it. An object `in` a container is deleted with the container, and can't be created without it.
 
+mod folder;
+
 use async_trait::async_trait;
+use folder::Folder;
 use state_core::{Address, Json, MutationId, Properties};
 use state_engine::provider::{
     CreateRequest, DeleteRequest, Diff, DiffRequest, Object, ReadRequest, ReadResult, UpdateRequest,
@@ -17,7 +20,9 @@ use state_engine::provider::{
 use state_engine::{Failure, Provider, Registry};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 pub(crate) const KINDS: [&str; 2] = ["thing", "solo"];
 
@@ -41,6 +46,19 @@ pub(crate) enum CallMode {
     PanicAfter,
     /// The call has no effect and never returns.
     Hangs,
+    /// The call has its effect and never returns.
+    HangsAfter,
+}
+
+impl CallMode {
+    /// Whether the caller learns nothing about the effect of the call.
+    fn is_indeterminate(self) -> bool {
+        !matches!(self, Self::Normal | Self::NotDone | Self::Partial)
+    }
+
+    fn hangs(self) -> bool {
+        matches!(self, Self::Hangs | Self::HangsAfter)
+    }
 }
 
 /// The mode of a call, and how often the call yields to other tasks before and after its effect.
@@ -68,8 +86,14 @@ struct Inner {
     /// Broken rules, each with the id of the affected object.
     broken: Vec<(String, String)>,
     modes: Option<CallModes>,
+    /// The calls that change objects and whose effect the caller can't know.
+    indeterminate: Vec<MutationId>,
+    /// The number of calls that change objects and never returned.
+    hung: usize,
     running: usize,
     most_running: usize,
+    /// The folder that contains the objects, so that they outlive the process.
+    folder: Option<Folder>,
 }
 
 /// The simulated cloud; clones share its objects.
@@ -87,6 +111,30 @@ impl fmt::Debug for SimulatedCloud {
 impl SimulatedCloud {
     fn inner(&self) -> MutexGuard<'_, Inner> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A cloud whose objects are in a folder.
+    pub(crate) fn in_folder(path: &Path) -> Self {
+        let folder = Folder::open(path);
+        let inner = Inner {
+            things: folder.things(),
+            next: folder.last_number(),
+            broken: folder.broken(),
+            folder: Some(folder),
+            ..Inner::default()
+        };
+        Self {
+            inner: Arc::new(Mutex::new(inner)),
+        }
+    }
+
+    /// The calls of an earlier process that began and didn't end.
+    pub(crate) fn calls_cut_short(&self) -> Vec<String> {
+        self.inner()
+            .folder
+            .as_ref()
+            .map(Folder::calls)
+            .unwrap_or_default()
     }
 
     pub(crate) fn registry(&self) -> Registry {
@@ -158,17 +206,39 @@ impl SimulatedCloud {
         std::mem::take(&mut self.inner().broken)
     }
 
+    /// Returns and clears the calls that changed objects, or failed to, without telling the caller.
+    pub(crate) fn take_indeterminate(&self) -> Vec<MutationId> {
+        std::mem::take(&mut self.inner().indeterminate)
+    }
+
+    /// The number of calls that change objects and never returned.
+    pub(crate) fn hung(&self) -> usize {
+        self.inner().hung
+    }
+
     /// The maximum number of calls that ran at once.
     pub(crate) fn most_running(&self) -> usize {
         self.inner().most_running
+    }
+
+    /// Lets other tasks run. A cloud in a folder takes a millisecond for each turn, so that its process can be killed
+    /// during a call.
+    async fn pause(&self, turns: usize) {
+        let takes_time = self.inner().folder.is_some();
+        for _ in 0..turns {
+            match takes_time {
+                true => tokio::time::sleep(Duration::from_millis(1)).await,
+                false => tokio::task::yield_now().await,
+            }
+        }
     }
 
     /// Simulates a provider call: yields, applies `effect`, and yields again. The mode of the call may make it fail
     /// instead.
     async fn act<T>(
         &self,
-        what: &str,
-        address: &Address,
+        (what, address): (&str, &Address),
+        mutation: MutationId,
         effect: impl FnOnce(&mut Inner, CallMode) -> Result<T, Failure> + Send,
     ) -> Result<T, Failure> {
         let (mode, before, after) = {
@@ -176,10 +246,18 @@ impl SimulatedCloud {
             inner.running += 1;
             inner.most_running = inner.most_running.max(inner.running);
             let modes = inner.modes.as_mut();
-            modes.map_or((CallMode::Normal, 0, 0), |modes| modes(what, address))
+            let plan = modes.map_or((CallMode::Normal, 0, 0), |modes| modes(what, address));
+            if plan.0.is_indeterminate() {
+                inner.indeterminate.push(mutation);
+            }
+            inner.hung += usize::from(plan.0.hangs());
+            if let Some(folder) = &inner.folder {
+                folder.begin_call(&mutation.to_string());
+            }
+            plan
         };
-        let _running = Running(self.clone());
-        pause(before).await;
+        let _running = Running(self.clone(), mutation);
+        self.pause(before).await;
         match mode {
             CallMode::NotDone => {
                 return Err(Failure::not_done(format!(
@@ -194,29 +272,30 @@ impl SimulatedCloud {
         let done = {
             let mut inner = self.inner();
             inner.calls.push(format!("{what} {address}"));
-            effect(&mut inner, mode)
+            let done = effect(&mut inner, mode);
+            inner.store();
+            done
         };
-        pause(after).await;
+        self.pause(after).await;
         match mode {
             CallMode::UnknownAfter => Err(Failure::unknown("the connection was lost")),
             CallMode::PanicAfter => panic!("simulated panic: after {what} {address}"),
+            CallMode::HangsAfter => std::future::pending().await,
             _ => done,
         }
     }
 }
 
 /// Counts a call as running until it is dropped, so a cancelled call is no longer counted.
-struct Running(SimulatedCloud);
+struct Running(SimulatedCloud, MutationId);
 
 impl Drop for Running {
     fn drop(&mut self) {
-        self.0.inner().running -= 1;
-    }
-}
-
-async fn pause(turns: usize) {
-    for _ in 0..turns {
-        tokio::task::yield_now().await;
+        let mut inner = self.0.inner();
+        inner.running -= 1;
+        if let Some(folder) = &inner.folder {
+            folder.end_call(&self.1.to_string());
+        }
     }
 }
 
@@ -275,7 +354,7 @@ impl Provider for SimulatedCloud {
             ..
         } = request;
         let named = address.clone();
-        self.act("create", &named, move |inner, mode| {
+        self.act(("create", &named), mutation, move |inner, mode| {
             let mut around = ids(&inputs, "in").into_iter();
             if let Some(nowhere) = around.find(|id| !inner.things.contains_key(id)) {
                 return Err(Failure::not_done(format!(
@@ -308,11 +387,11 @@ impl Provider for SimulatedCloud {
             let modes = inner.modes.as_mut();
             modes.map_or((CallMode::Normal, 0, 0), |modes| modes("read", &address))
         };
-        pause(before).await;
+        self.pause(before).await;
         match mode {
             CallMode::Normal | CallMode::Partial | CallMode::UnknownAfter | CallMode::PanicAfter => {}
             CallMode::PanicBefore => panic!("simulated panic: before read {address}"),
-            CallMode::Hangs => std::future::pending().await,
+            CallMode::Hangs | CallMode::HangsAfter => std::future::pending().await,
             CallMode::NotDone | CallMode::UnknownBefore => return Err(Failure::not_done("no answer")),
         }
         let inner = self.inner();
@@ -332,42 +411,50 @@ impl Provider for SimulatedCloud {
     async fn update(&self, request: UpdateRequest) -> Result<Object, Failure> {
         let id = request.id.unwrap_or_default();
         let inputs = request.inputs;
-        self.act("update", &request.address, move |inner, mode| {
-            let Some(thing) = inner.things.get_mut(&id) else {
-                return Err(Failure::not_done(format!("object {id} doesn't exist")));
-            };
-            if mode != CallMode::Partial {
-                thing.inputs = inputs;
-            }
-            let thing = thing.clone();
-            let object = inner.object(&id, &thing);
-            match mode {
-                CallMode::Partial => Err(Failure::partial(object, "the object is partly updated")),
-                _ => Ok(object),
-            }
-        })
+        self.act(
+            ("update", &request.address),
+            request.mutation,
+            move |inner, mode| {
+                let Some(thing) = inner.things.get_mut(&id) else {
+                    return Err(Failure::not_done(format!("object {id} doesn't exist")));
+                };
+                if mode != CallMode::Partial {
+                    thing.inputs = inputs;
+                }
+                let thing = thing.clone();
+                let object = inner.object(&id, &thing);
+                match mode {
+                    CallMode::Partial => Err(Failure::partial(object, "the object is partly updated")),
+                    _ => Ok(object),
+                }
+            },
+        )
         .await
     }
 
     async fn delete(&self, request: DeleteRequest) -> Result<(), Failure> {
         let id = request.id.unwrap_or_default();
-        self.act("delete", &request.key.address, move |inner, mode| {
-            if let (CallMode::Partial, Some(thing)) = (mode, inner.things.get(&id)) {
-                let object = inner.object(&id, &thing.clone());
-                return Err(Failure::partial(object, "the object can't be deleted"));
-            }
-            inner.remove(&id);
-            let needing = inner
-                .things
-                .iter()
-                .find(|(_, other)| ids(&other.inputs, "needs").contains(&id));
-            if let Some((other, thing)) = needing {
-                let rule = format!("{id} was deleted, but {other} ({}) depends on it", thing.address);
-                let victim = other.clone();
-                inner.broken.push((rule, victim));
-            }
-            Ok(())
-        })
+        self.act(
+            ("delete", &request.key.address),
+            request.mutation,
+            move |inner, mode| {
+                if let (CallMode::Partial, Some(thing)) = (mode, inner.things.get(&id)) {
+                    let object = inner.object(&id, &thing.clone());
+                    return Err(Failure::partial(object, "the object can't be deleted"));
+                }
+                inner.remove(&id);
+                let needing = inner
+                    .things
+                    .iter()
+                    .find(|(_, other)| ids(&other.inputs, "needs").contains(&id));
+                if let Some((other, thing)) = needing {
+                    let rule = format!("{id} was deleted, but {other} ({}) depends on it", thing.address);
+                    let victim = other.clone();
+                    inner.broken.push((rule, victim));
+                }
+                Ok(())
+            },
+        )
         .await
     }
 }

@@ -243,6 +243,30 @@ async fn lost_lock_stops_the_run_before_the_next_call() {
     assert_eq!(harness.complaints(), Vec::<String>::new());
 }
 
+/// The check before `configure` succeeds, and the check right before the delete fails: the lock was lost after the
+/// intent of the delete was recorded.
+#[tokio::test]
+async fn lock_lost_before_a_delete_deletes_nothing() {
+    let mut recreated = spec("a").fixed(2);
+    recreated.delete_first = Some(true);
+    for operation in [Operation::Destroy, update(&[]), update(&[recreated])] {
+        let harness = Harness::new(16).await;
+        harness.run(update(&[spec("a")]), harness.default_run()).await;
+        harness.cloud.forget_calls();
+        harness.faults.fail(Call::Check, 1, Fault::BeforeEffect);
+        let report = harness.run(operation, harness.default_run()).await;
+        assert!(report.stopped_by.is_some(), "{report:?}");
+        assert_eq!(harness.cloud.calls(), Vec::<String>::new());
+        assert!(harness.cloud.things().contains_key("i-1"));
+        harness.faults.heal();
+        harness.free().await;
+        let pending: Vec<Op> = harness.state().pending().map(|operation| operation.op).collect();
+        assert_eq!(pending, [Op::Delete], "the next run can settle the delete");
+        let end = harness.run(Operation::Destroy, harness.default_run()).await;
+        assert!(end.succeeded() && harness.cloud.things().is_empty(), "{end:?}");
+    }
+}
+
 #[tokio::test]
 async fn failed_container_delete_restores_contained_entries() {
     let harness = Harness::new(15).await;

@@ -5,21 +5,28 @@
 //! - At every durable point each created object is recorded, or an operation that may have created it is
 //!   pending.
 //! - No object is deleted while another object still needs it.
+//! - A call that hung, panicked or failed with an unknown outcome stays pending until the next run.
 //! - A run without faults converges to the program; the next run changes nothing; a destroy leaves nothing.
 //!
 //! Unlike Pulumi's fuzzer, the generators exclude no pattern that breaks the engine. `STATE_ENGINE_LIFECYCLES` sets
 //! the number of lifecycles, `STATE_TESTS_SEED` the first seed.
 
-mod draw;
+mod clock;
+pub(crate) mod draw;
+pub(crate) mod groups;
+mod killed;
 mod start;
 
-use crate::harness::Harness;
+use crate::cloud::SimulatedCloud;
+use crate::harness::{Harness, environment};
 use crate::program::{Spec, update};
+use clock::PausedClock;
 use draw::{Plan, Random};
+use groups::edit_groups;
 use state_core::edits::{Operation as Surgical, StateEditor};
 use state_core::testkit::run::scaled;
-use state_core::{EntryKey, UpdateKind};
-use state_engine::{Interrupt, Operation, Report, Run};
+use state_core::{EntryKey, MutationId, Snapshot, State, UpdateKind};
+use state_engine::{Engine, Interrupt, Operation, Report, Run};
 use state_manager::UpdateRequest;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -31,7 +38,7 @@ fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok()?.parse().ok()
 }
 
-/// Seeds of lifecycles that failed once.
+/// Seeds of lifecycles that failed once, all of them without groups and hanging calls.
 const FAILED_ONCE: [u64; 9] = [
     // A dependency of a pending create was deleted, for a replacement or because the program doesn't contain it.
     20_010_333, 10_014_232, 20_014_557,
@@ -46,12 +53,45 @@ const FAILED_ONCE: [u64; 9] = [
     20_010_001, 20_014_437,
 ];
 
+/// The random sources of events that only some lifecycles contain. They are separate, so that the other events of a
+/// lifecycle depend on its seed only.
+struct Extras {
+    groups: Option<Random>,
+    hangs: Option<Random>,
+}
+
+impl Extras {
+    const NONE: Self = Self {
+        groups: None,
+        hangs: None,
+    };
+
+    /// Two of three lifecycles contain groups, and three of five contain hanging calls.
+    fn of(seed: u64) -> Self {
+        let random = |salt: u64| Random::new(seed.wrapping_mul(4).wrapping_add(salt));
+        Self {
+            groups: (!seed.is_multiple_of(3)).then(|| random(1)),
+            hangs: (seed % 5 < 3).then(|| random(2)),
+        }
+    }
+}
+
+/// What happened in lifecycles.
+#[derive(Debug, Default)]
+struct Coverage {
+    /// The number of checked durable points.
+    points: usize,
+    /// References to groups with members, in the state before a run.
+    groups: usize,
+    /// Calls that change objects and hung.
+    hangs: usize,
+}
+
 #[test]
 fn formerly_failing_lifecycles_pass() {
     silence();
     for seed in FAILED_ONCE {
-        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-        let result = runtime.block_on(run_lifecycle(seed));
+        let result = in_paused_runtime(run_lifecycle(seed, Extras::NONE));
         assert!(result.is_ok(), "{seed}: {}", result.unwrap_err());
     }
 }
@@ -61,12 +101,15 @@ fn any_lifecycle_keeps_the_state_accurate_and_converges() {
     silence();
     let count = number(COUNT).unwrap_or_else(|| u64::from(scaled(5_000)));
     let first = number(SEED).unwrap_or(1);
-    let mut points = 0;
+    let (mut points, mut with_groups, mut with_hangs) = (0, 0, 0);
     for seed in first..first + count {
-        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-        let result = std::panic::catch_unwind(|| runtime.block_on(run_lifecycle(seed)));
-        match result {
-            Ok(Ok(seen)) => points += seen,
+        let lifecycle = || in_paused_runtime(run_lifecycle(seed, Extras::of(seed)));
+        match std::panic::catch_unwind(lifecycle) {
+            Ok(Ok(seen)) => {
+                points += seen.points;
+                with_groups += u64::from(seen.groups > 0);
+                with_hangs += u64::from(seen.hangs > 0);
+            }
             Ok(Err(complaint)) => {
                 panic!("{complaint}\nreplay with {SEED}={seed} {COUNT}=1");
             }
@@ -76,10 +119,31 @@ fn any_lifecycle_keeps_the_state_accurate_and_converges() {
             }
         }
     }
+    eprintln!(
+        "{count} lifecycles, {with_groups} with groups, {with_hangs} with hanging calls, {points} durable points"
+    );
     assert!(
         points as u64 > count * 5,
         "too few durable points were checked: {points}"
     );
+    // A replay of a few seeds needn't contain everything.
+    if count >= 100 {
+        assert!(
+            with_groups * 20 >= count,
+            "only {with_groups} of {count} used groups"
+        );
+        assert!(
+            with_hangs * 20 >= count,
+            "in only {with_hangs} of {count} a call hung"
+        );
+    }
+}
+
+/// Runs a future to its end, in a runtime whose time passes only while no task can run.
+fn in_paused_runtime<T>(future: impl Future<Output = T>) -> T {
+    let mut builder = tokio::runtime::Builder::new_current_thread();
+    let runtime = builder.enable_time().start_paused(true).build().unwrap();
+    runtime.block_on(future)
 }
 
 /// Suppresses the messages of simulated panics.
@@ -93,34 +157,43 @@ fn silence() {
     }));
 }
 
-/// Runs one lifecycle. Returns the number of checked durable points.
-async fn run_lifecycle(seed: u64) -> Result<usize, String> {
+/// Runs one lifecycle.
+async fn run_lifecycle(seed: u64, extras: Extras) -> Result<Coverage, String> {
     let random = Random::new(seed);
     // Every eighth lifecycle uses a stack that encrypts every value.
-    let harness = match seed % 8 {
+    let mut harness = match seed % 8 {
         0 => Harness::sealed_whole(seed).await,
         _ => Harness::new(seed).await,
     };
+    let mut environment = environment(seed ^ 1);
+    environment.clock = Arc::new(PausedClock::start());
+    harness.engine = Engine::new(harness.stacks.clone(), environment);
     let mut history = Vec::new();
+    let mut seen = Coverage::default();
     if random.one_in(2) {
-        start::populate(&harness, &random, &mut history).await;
+        seen.groups += start::populate(&harness, &random, extras.groups.as_ref(), &mut history).await;
     }
     for _ in 0..=random.below(3) {
-        let plan = Plan::draw(&random, &harness);
+        if let Some(groups) = extras.groups.as_ref().filter(|groups| groups.one_in(2)) {
+            seen.groups += edit_groups(&harness, groups, &mut history).await;
+        }
+        let mut plan = Plan::draw(&random, &harness);
         history.push(format!("{plan:?}"));
-        let how = faulty_run(&harness, &random, &plan).await;
+        let how = faulty_run(&harness, &random, extras.hangs.as_ref(), &mut plan).await;
         history.push(how);
         check(&harness, &history)?;
+        check_pending(&harness, &history)?;
     }
+    seen.hangs = harness.cloud.hung();
     converge(&harness, &random, &mut history).await?;
-    let checker = harness.checker.lock().unwrap();
-    Ok(checker.points)
+    seen.points = harness.checker.lock().unwrap().points;
+    Ok(seen)
 }
 
 /// Runs an operation with random faults, and returns a description of its end.
-async fn faulty_run(harness: &Harness, random: &Random, plan: &Plan) -> String {
+async fn faulty_run(harness: &Harness, random: &Random, hangs: Option<&Random>, plan: &mut Plan) -> String {
     plan.drift(harness, random);
-    plan.call_plan(harness, random);
+    plan.call_plan(harness, random, hangs);
     let mut run = harness.default_run();
     run.options = plan.options.clone();
     let killed = Arc::new(tokio::sync::Notify::new());
@@ -149,6 +222,25 @@ fn check(harness: &Harness, history: &[String]) -> Result<(), String> {
     }
 }
 
+/// Checks that every call of the last run whose effect the engine can't know is pending.
+fn check_pending(harness: &Harness, history: &[String]) -> Result<(), String> {
+    let state = harness.state();
+    let pending: BTreeSet<MutationId> = state.pending().map(|operation| operation.id).collect();
+    let calls = harness.cloud.take_indeterminate();
+    let settled: Vec<String> = calls
+        .iter()
+        .filter(|call| !pending.contains(call))
+        .map(ToString::to_string)
+        .collect();
+    match settled.is_empty() {
+        true => Ok(()),
+        false => Err(format!(
+            "calls with unknown outcomes aren't pending: {settled:?}\n{}",
+            history.join("\n")
+        )),
+    }
+}
+
 /// Runs without faults: an update that must match the program, a second update that must change nothing, and a destroy
 /// that must leave nothing.
 async fn converge(harness: &Harness, random: &Random, history: &mut Vec<String>) -> Result<(), String> {
@@ -172,7 +264,9 @@ async fn converge(harness: &Harness, random: &Random, history: &mut Vec<String>)
             harness.keys()
         ));
     }
-    if let Err(difference) = compare_with_program(harness, &specs).await {
+    let recorded = (harness.state(), harness.open().await);
+    let is_released = |id: &str| harness.checker.lock().unwrap().is_released(id);
+    if let Err(difference) = compare_with_program(recorded, &harness.cloud, is_released, &specs) {
         return wrong(difference);
     }
     harness.cloud.forget_calls();
@@ -252,10 +346,13 @@ async fn unprotect(harness: &Harness) {
 }
 
 /// Checks that the state and the simulated cloud contain exactly the resources of the program, with the same inputs.
-async fn compare_with_program(harness: &Harness, specs: &[Spec]) -> Result<(), String> {
-    let state = harness.state();
-    let open = harness.open().await;
-    let things = harness.cloud.things();
+fn compare_with_program(
+    (state, open): (Arc<State>, Snapshot),
+    cloud: &SimulatedCloud,
+    is_released: impl Fn(&str) -> bool,
+    specs: &[Spec],
+) -> Result<(), String> {
+    let things = cloud.things();
     let wanted: BTreeSet<&str> = specs.iter().map(|spec| &*spec.name).collect();
     let mut held = BTreeSet::new();
     for entry in state.entries() {
@@ -289,10 +386,9 @@ async fn compare_with_program(harness: &Harness, specs: &[Spec]) -> Result<(), S
             return Err(format!("{} is recorded with other inputs", spec.name));
         }
     }
-    let checker = harness.checker.lock().unwrap();
     let stray = things
         .iter()
-        .find(|(id, thing)| !held.contains(*id) && !thing.foreign && !checker.is_released(id));
+        .find(|(id, thing)| !held.contains(*id) && !thing.foreign && !is_released(id));
     match stray {
         Some((id, thing)) => Err(format!("{id} of {} belongs to no entry", thing.address)),
         None => Ok(()),

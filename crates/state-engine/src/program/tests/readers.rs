@@ -134,7 +134,7 @@ fn digest(bytes: &[u8]) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: scaled(300), failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: scaled(1_000), failure_persistence: None, ..ProptestConfig::default() })]
 
     /// JSON is valid YAML, so the YAML reader must build the same tree. The comment line makes the document invalid
     /// JSON and moves every position down by one line.

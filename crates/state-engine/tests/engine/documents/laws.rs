@@ -20,8 +20,8 @@ type Drawn = Vec<(String, Vec<(usize, usize)>)>;
 
 /// Generates resources that depend on earlier ones.
 fn any_program() -> impl Strategy<Value = Drawn> {
-    let needs = proptest::collection::vec((any::<prop::sample::Index>(), 0..WAYS), 0..4);
-    proptest::collection::vec(("[a-zA-Z0-9_-]{1,4}", needs), 1..12).prop_map(|drawn| {
+    let needs = proptest::collection::vec((any::<prop::sample::Index>(), 0..WAYS), 0..3);
+    proptest::collection::vec(("[a-zA-Z0-9_-]{1,4}", needs), 1..8).prop_map(|drawn| {
         let resources = drawn.into_iter().enumerate().map(|(at, (name, needs))| {
             let needs = needs.into_iter().filter(|_| at > 0);
             let needs = needs.map(|(index, way)| (index.index(at), way)).collect();
@@ -125,7 +125,7 @@ fn deployed(text: &str, seed: u64) -> (Vec<String>, Vec<String>) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: scaled(48), failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: scaled(1_000), failure_persistence: None, ..ProptestConfig::default() })]
 
     /// Each resource is created after its dependencies, in whatever order the document lists the resources. The JSON
     /// form records the same entries as the YAML form.

@@ -9,6 +9,7 @@ use state_core::{Address, Entropy, Json, Properties};
 use state_engine::{Interrupt, Operation, RunOptions};
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::sync::Notify;
 
 const NAMES: [&str; 7] = ["a", "b", "c", "d", "e", "f", "g"];
@@ -213,10 +214,22 @@ impl Plan {
         }
     }
 
-    /// Sets random modes for all calls.
-    pub(crate) fn call_plan(&self, harness: &Harness, random: &Random) {
-        let (random, wrong) = (random.clone(), self.wrong);
-        harness.cloud.set_modes(move |_, _| call_plan(&random, wrong));
+    /// Sets random modes for all calls. With `hangs`, some calls never return, and the run has a time limit for calls.
+    pub(crate) fn call_plan(&mut self, harness: &Harness, random: &Random, hangs: Option<&Random>) {
+        let (random, wrong, hangs) = (random.clone(), self.wrong, hangs.cloned());
+        if hangs.is_some() {
+            self.options.timeout = Some(Duration::from_secs(60));
+        }
+        harness.cloud.set_modes(move |_, _| {
+            let drawn = call_plan(&random, wrong);
+            match &hangs {
+                Some(hangs) if hangs.one_in(10) => {
+                    let mode = [CallMode::Hangs, CallMode::HangsAfter][hangs.index(2)];
+                    (mode, drawn.1, drawn.2)
+                }
+                _ => drawn,
+            }
+        });
     }
 
     /// Schedules the fault that ends the run early.
@@ -246,7 +259,7 @@ impl Plan {
     }
 }
 
-fn call_plan(random: &Random, wrong: Option<u64>) -> CallPlan {
+pub(super) fn call_plan(random: &Random, wrong: Option<u64>) -> CallPlan {
     let turns = |of: u64| if random.one_in(of) { random.index(6) } else { 0 };
     let mode = match wrong {
         Some(of) if random.one_in(of) => [

@@ -1,6 +1,7 @@
 //! Random valid snapshots that start a lifecycle, and the objects that they describe.
 
 use super::draw::{Random, resource};
+use super::groups::regroup;
 use crate::harness::Harness;
 use crate::program::Spec;
 use state_core::entry::Provider;
@@ -11,12 +12,19 @@ use std::collections::BTreeMap;
 /// Populates the stack with random entries, each after its dependencies. Some entries are deposed (the object was
 /// replaced and isn't deleted yet), tombstones (the object was deleted and its replacement isn't created yet), tainted
 /// or protected. Some describe missing objects.
-pub(super) async fn populate(harness: &Harness, random: &Random, history: &mut Vec<String>) {
+/// With `groups`, some entries are members of groups, and some depend on groups. Returns the number of references to
+/// groups.
+pub(super) async fn populate(
+    harness: &Harness,
+    random: &Random,
+    groups: Option<&Random>,
+    history: &mut Vec<String>,
+) -> usize {
     let mut names = ["a", "b", "c", "d", "e", "f"];
     random.shuffle(&mut names);
     let mut specs: Vec<Spec> = Vec::new();
     let mut ids: BTreeMap<String, String> = BTreeMap::new();
-    let mut changes = Vec::new();
+    let mut entries = Vec::new();
     let mut count = 0_u8;
     for name in names {
         if random.one_in(3) {
@@ -43,7 +51,7 @@ pub(super) async fn populate(harness: &Harness, random: &Random, history: &mut V
                 vary_live_entry(harness, random, &mut entry);
                 id_of_live.clone_from(&entry.id);
             }
-            changes.push(EditChange::Append(SharedEntry::new(entry)));
+            entries.push(entry);
         };
         let mut id = None;
         if before {
@@ -56,34 +64,37 @@ pub(super) async fn populate(harness: &Harness, random: &Random, history: &mut V
         ids.extend(id.map(|id| (name.to_owned(), id)));
         specs.push(spec);
     }
-    describe(&changes, history);
+    let references = groups.map_or(0, |groups| regroup(groups, &mut entries));
+    describe("starts with", &entries, history);
+    let appended = |entry| EditChange::Append(SharedEntry::new(entry));
+    let changes: Vec<EditChange> = entries.into_iter().map(appended).collect();
     if !changes.is_empty() {
         harness.edit(changes).await;
     }
+    references
 }
 
-/// Adds a line for each new entry to the history that is printed if the lifecycle fails.
-fn describe(changes: &[EditChange], history: &mut Vec<String>) {
-    for change in changes {
-        if let EditChange::Append(entry) = change {
-            let refers: Vec<String> = entry
-                .references()
-                .map(|reference| format!("{} {}", reference.field, reference.to))
-                .collect();
-            let marks = [
-                ("tainted", entry.tainted),
-                ("tombstone", entry.pending_replacement),
-                ("protect", entry.protect),
-                ("retain", entry.retain_on_delete),
-            ];
-            let marks: Vec<&str> = marks.iter().filter(|mark| mark.1).map(|mark| mark.0).collect();
-            history.push(format!(
-                "starts with {} {:?} {:?} {marks:?} {refers:?}",
-                entry.key(),
-                entry.kind,
-                entry.id
-            ));
-        }
+/// Adds a line for each entry to the history that is printed if the lifecycle fails.
+pub(super) fn describe(what: &str, entries: &[Entry], history: &mut Vec<String>) {
+    for entry in entries {
+        let refers: Vec<String> = entry
+            .references()
+            .map(|reference| format!("{} {}", reference.field, reference.to))
+            .collect();
+        let marks = [
+            ("tainted", entry.tainted),
+            ("tombstone", entry.pending_replacement),
+            ("protect", entry.protect),
+            ("retain", entry.retain_on_delete),
+        ];
+        let marks: Vec<&str> = marks.iter().filter(|mark| mark.1).map(|mark| mark.0).collect();
+        history.push(format!(
+            "{what} {} {:?} {:?} {marks:?} {refers:?} {:?}",
+            entry.key(),
+            entry.kind,
+            entry.id,
+            entry.group,
+        ));
     }
 }
 
