@@ -2,6 +2,7 @@
 //! left.
 
 use super::*;
+use state_core::backend::ObjectName;
 use state_core::testkit::fault::{Fault, FaultyBackend, Operation};
 use std::sync::Mutex;
 
