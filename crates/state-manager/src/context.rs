@@ -8,6 +8,7 @@ use crate::known_stacks::KnownStacks;
 use crate::objects::history_page::PageLimits;
 use crate::objects::in_use::ObjectsInUse;
 use crate::standing::OpeningObserver;
+use crate::write::checkpointer::CHECKPOINT_BYTES;
 use state_core::crypter::CrypterProvider;
 use state_core::sealing::{KeyProvider, StackKey};
 use state_core::{Backend, Error, Head, KeyId, Lineage, Nonce, Result, StackName, Timestamp};
@@ -38,6 +39,8 @@ pub(crate) struct StoreContext {
     /// Receives the [`Standing`](crate::standing::Standing) of each stack that is opened.
     pub(crate) observer: Option<Arc<dyn OpeningObserver>>,
     pub(crate) page_limits: PageLimits,
+    /// The size of the frames since the last checkpoint from which the next one can be due.
+    pub(crate) checkpoint_bytes: u64,
     /// How long an operation that takes the writer lock itself, such as a change of the data key, waits while another
     /// writer holds the lock. Without a timeout, the operation fails at once.
     pub(crate) lock_timeout: Option<Duration>,
@@ -61,6 +64,7 @@ impl StoreContext {
             lists_unexpected: false,
             observer: None,
             page_limits: PageLimits::default(),
+            checkpoint_bytes: CHECKPOINT_BYTES,
             lock_timeout: None,
             keyrings: Arc::default(),
             in_use: ObjectsInUse::default(),

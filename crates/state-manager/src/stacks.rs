@@ -497,6 +497,13 @@ impl Stacks {
         self
     }
 
+    /// The same store with checkpoints of journals that have more than this number of bytes.
+    #[cfg(feature = "testkit")]
+    pub(crate) const fn with_checkpoint_bytes(mut self, bytes: u64) -> Self {
+        self.context.checkpoint_bytes = bytes;
+        self
+    }
+
     /// The stack with this name, or the error `NotFound`.
     pub(crate) async fn require(&self, name: &StackName) -> Result<Stack> {
         Box::pin(names::require(&self.context, name)).await.map(Stack::of)

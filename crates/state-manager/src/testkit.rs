@@ -41,6 +41,11 @@ pub fn with_small_pages(stacks: Stacks) -> Stacks {
     })
 }
 
+/// The same store with checkpoints after 16 KiB of frames. Tests then need no large states for checkpoints.
+pub fn with_small_checkpoints(stacks: Stacks) -> Stacks {
+    stacks.with_checkpoint_bytes(16 << 10)
+}
+
 /// A store on the backend under test. Each rule creates its stack and the managers that share it.
 #[derive(Debug)]
 pub struct Bench {

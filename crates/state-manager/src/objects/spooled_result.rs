@@ -36,6 +36,11 @@ pub struct SpooledResult {
     pub tag: Option<Tag>,
 }
 
+/// The call that makes a file or a folder durable. Tests record the calls.
+trait SyncCall: Fn(&File, &Path) -> io::Result<()> {}
+
+impl<F: Fn(&File, &Path) -> io::Result<()>> SyncCall for F {}
+
 impl Enveloped for SpooledResult {
     const KIND: &'static str = "spool";
 }
@@ -74,23 +79,33 @@ impl SpooledResult {
     /// same result is written once; a different result of the same mutation gets a second file. `key` is the key of the
     /// result's tag.
     pub(crate) fn write(&self, folder: &Path, key: Option<&dyn StackKey>) -> io::Result<PathBuf> {
-        create_folder(folder)?;
+        self.write_with(folder, key, &|file: &File, _: &Path| file.sync_all())
+    }
+
+    /// As [`Self::write`]. Calls `sync` with each file and folder that must be durable, and with its path.
+    fn write_with(
+        &self,
+        folder: &Path,
+        key: Option<&dyn StackKey>,
+        sync: &impl SyncCall,
+    ) -> io::Result<PathBuf> {
+        create_folder(folder, sync)?;
         for number in 0..MAX_RESULTS_PER_MUTATION {
             let path = folder.join(self.file_name(number));
-            match self.write_new(&path) {
+            match self.write_new(&path, sync) {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                     // The existing file may be a torn write of a crashed process, so only a file with an equal result
                     // counts as written. That file is synced again, because the process that wrote it may have crashed
                     // before its sync.
                     if Self::read(&path).is_ok_and(|kept| kept.is_the_same(self) && kept.is_authentic(key)) {
-                        File::open(&path)?.sync_all()?;
-                        File::open(folder)?.sync_all()?;
+                        sync(&File::open(&path)?, &path)?;
+                        sync(&File::open(folder)?, folder)?;
                         return Ok(path);
                     }
                 }
                 written => {
                     written?;
-                    File::open(folder)?.sync_all()?;
+                    sync(&File::open(folder)?, folder)?;
                     return Ok(path);
                 }
             }
@@ -108,7 +123,7 @@ impl SpooledResult {
         }
     }
 
-    fn write_new(&self, path: &Path) -> io::Result<()> {
+    fn write_new(&self, path: &Path, sync: &impl SyncCall) -> io::Result<()> {
         let mut options = OpenOptions::new();
         options.write(true).create_new(true);
         // Results may contain resource data: only their owner may read them.
@@ -116,7 +131,7 @@ impl SpooledResult {
         std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
         let mut file = options.open(path)?;
         file.write_all(&self.encode())?;
-        file.sync_all()
+        sync(&file, path)
     }
 
     /// Sets the id of the key and the tag of the result under that key.
@@ -148,13 +163,14 @@ impl SpooledResult {
 }
 
 /// Creates a folder and its missing parents durably.
-fn create_folder(folder: &Path) -> io::Result<()> {
+fn create_folder(folder: &Path, sync: &impl SyncCall) -> io::Result<()> {
     let missing: Vec<&Path> = folder.ancestors().take_while(|path| !path.exists()).collect();
     std::fs::create_dir_all(folder)?;
     for made in missing {
         // A new folder is durable only when the parent folder that contains its name is synced.
         let around = made.parent().filter(|parent| !parent.as_os_str().is_empty());
-        File::open(around.unwrap_or(Path::new(".")))?.sync_all()?;
+        let around = around.unwrap_or(Path::new("."));
+        sync(&File::open(around)?, around)?;
     }
     Ok(())
 }
@@ -164,9 +180,40 @@ mod tests {
     use super::{MAX_FILE_BYTES, SpooledResult};
     use state_core::mutation::End;
     use state_core::testkit::clock::SeededEntropy;
-    use state_core::{Lineage, MutationId, Outcome, Timestamp};
+    use state_core::{Enveloped, Lineage, MutationId, Outcome, Timestamp};
+    use std::cell::RefCell;
     use std::fs::File;
-    use std::path::Path;
+    use std::io;
+    use std::path::{Path, PathBuf};
+
+    /// Spools a result. Returns the outcome, and for each sync in their order the path and what a reader found there
+    /// then: the content of a file, or the number of names in a folder.
+    fn recorded(
+        result: &SpooledResult,
+        folder: &Path,
+        fails: impl Fn(&Path) -> bool,
+    ) -> (io::Result<PathBuf>, Vec<(PathBuf, SyncedContent)>) {
+        let syncs = RefCell::new(Vec::new());
+        let sync = |file: &File, path: &Path| {
+            if fails(path) {
+                return Err(io::Error::other("no space left"));
+            }
+            let content = match file.metadata()?.is_dir() {
+                true => SyncedContent::Names(std::fs::read_dir(path)?.count()),
+                false => SyncedContent::Bytes(std::fs::read(path)?),
+            };
+            syncs.borrow_mut().push((path.to_owned(), content));
+            Ok(())
+        };
+        let written = result.write_with(folder, None, &sync);
+        (written, syncs.into_inner())
+    }
+
+    #[derive(Debug, PartialEq, Eq)]
+    enum SyncedContent {
+        Bytes(Vec<u8>),
+        Names(usize),
+    }
 
     fn failed(reason: &str, at: &str) -> SpooledResult {
         let entropy = SeededEntropy::new(1);
@@ -225,5 +272,51 @@ mod tests {
         let kept = result.write(folder.path(), None).unwrap();
         assert_eq!(SpooledResult::read(&kept).unwrap(), result);
         assert_eq!(std::fs::read(&torn).unwrap(), b"{\"half");
+    }
+    #[test]
+    fn spooled_result_is_durable_before_it_counts_as_kept() {
+        let root = tempfile::tempdir().unwrap();
+        let spool = root.path().join("made/for");
+        let result = failed("quota", "2026-01-01T00:00:00Z");
+        let (path, bytes) = (spool.join(result.file_name(0)), result.encode());
+        let kept = |syncs| (path.clone(), syncs);
+        let file = || (path.clone(), SyncedContent::Bytes(bytes.clone()));
+        let names = |folder: &Path, count| (folder.to_owned(), SyncedContent::Names(count));
+
+        // Each new folder is a name in the folder around it; the file is complete before its name is durable.
+        let (written, syncs) = recorded(&result, &spool, |_| false);
+        let folders = [names(&root.path().join("made"), 1), names(root.path(), 1)];
+        let expected: Vec<_> = folders.into_iter().chain([file(), names(&spool, 1)]).collect();
+        assert_eq!((written.unwrap(), syncs), kept(expected));
+
+        // The process that wrote an equal result may have crashed before its syncs.
+        let (written, syncs) = recorded(&result, &spool, |_| false);
+        assert_eq!((written.unwrap(), syncs), kept(vec![file(), names(&spool, 1)]));
+    }
+
+    #[test]
+    fn spooled_result_is_kept_only_if_each_sync_succeeds() {
+        let result = failed("quota", "2026-01-01T00:00:00Z");
+        for failing in ["", "spool", "file"] {
+            for already in [false, true] {
+                let root = tempfile::tempdir().unwrap();
+                let spool = root.path().join("spool");
+                if already {
+                    result.write(&spool, None).unwrap();
+                }
+                let path = match failing {
+                    "file" => spool.join(result.file_name(0)),
+                    name => root.path().join(name),
+                };
+                // An existing folder isn't synced again.
+                let is_synced = !(failing.is_empty() && already);
+                let (written, _) = recorded(&result, &spool, |synced| synced == path);
+                assert_eq!(
+                    written.is_err(),
+                    is_synced,
+                    "{failing:?}, written before: {already}"
+                );
+            }
+        }
     }
 }

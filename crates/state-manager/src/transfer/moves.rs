@@ -192,3 +192,40 @@ fn certainly_not_committed(error: &Error) -> bool {
         ),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::certainly_not_committed;
+    use state_core::{Epoch, Error};
+
+    /// A move is withdrawn only after these errors of the commit: entries whose commit may have been stored would
+    /// otherwise be in neither stack.
+    #[test]
+    fn commit_with_unknown_outcome_withdraws_no_move() {
+        let fenced = |indeterminate| Error::Fenced {
+            object: "journal".to_owned(),
+            mine: Epoch(1),
+            theirs: Epoch(2),
+            indeterminate,
+        };
+        let object = || "journal".to_owned();
+        for unknown in [
+            fenced(true),
+            Error::indeterminate(object(), Error::closed("journal", "timeout")),
+            Error::Unavailable {
+                object: object(),
+                source: "timeout".into(),
+            },
+            Error::closed("journal", "the queue has ended"),
+        ] {
+            assert!(!certainly_not_committed(&unknown), "{unknown:?}");
+        }
+        for refused in [
+            fenced(false),
+            Error::not_applied(object(), Error::closed("journal", "no space left")),
+            Error::conflict(object(), "another revision was made"),
+        ] {
+            assert!(certainly_not_committed(&refused), "{refused:?}");
+        }
+    }
+}

@@ -21,7 +21,7 @@ use tokio::task::JoinHandle;
 
 /// A checkpoint is due when the frames since the last started checkpoint have more bytes than this limit, and more
 /// bytes than the snapshots of the base.
-const CHECKPOINT_BYTES: u64 = 1 << 20;
+pub(crate) const CHECKPOINT_BYTES: u64 = 1 << 20;
 
 /// The queue's handle for the background task: sends work to the task and stops it.
 pub(crate) struct Checkpointer {
@@ -29,6 +29,8 @@ pub(crate) struct Checkpointer {
     base: watch::Receiver<Base>,
     /// Total size in bytes of the frames since the last started checkpoint; at first, of the frames since the base.
     journal_bytes: u64,
+    /// The size of these frames from which a checkpoint can be due: [`CHECKPOINT_BYTES`], or less in tests.
+    min_bytes: u64,
     /// What a reader loads for the frames since the last started checkpoint; at first, for those since the base.
     loads: Loads,
     /// The background task; none after [`Self::stop`].
@@ -53,6 +55,7 @@ impl Checkpointer {
             let _ = tasks.send(Task::Outputs(publication, serial, outputs)).ok();
         }
         let head = Arc::clone(&task.head);
+        let min_bytes = task.stack.store().checkpoint_bytes;
         let history = task.history.clone();
         let (set_base, base) = watch::channel(base);
         let running = Some(tokio::spawn(task.run(todo, set_base)));
@@ -60,6 +63,7 @@ impl Checkpointer {
             tasks,
             base,
             journal_bytes,
+            min_bytes,
             loads,
             running,
             head,
@@ -110,7 +114,7 @@ impl Checkpointer {
         let base: u64 = self.base.borrow().snapshots().map(|one| one.length).sum();
         // The journal must be larger than the base: otherwise checkpoints of a large state would write far more
         // bytes than its mutations.
-        self.journal_bytes > base.max(CHECKPOINT_BYTES)
+        self.journal_bytes > base.max(self.min_bytes)
     }
 
     /// Stores the objects of a checkpoint that will be due once this frame is durable: a reset in it makes a reader load too

@@ -1,6 +1,8 @@
 //! Checkpoints: snapshots that are written in the background when the journal is large, and from which readers then
 //! replay. The history and the state that readers see don't change.
 
+mod unstored;
+
 use super::*;
 use state_core::testkit::fault::{Fault, FaultPlan, FaultyBackend, Operation};
 use state_core::{Backend, Base, Json, Properties, RevisionId};

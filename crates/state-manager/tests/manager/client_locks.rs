@@ -2,8 +2,11 @@
 //! that set them, and are set and cleared only under the writer lock.
 
 use super::*;
-use state_core::ErrorKind;
+use futures_util::FutureExt;
+use state_core::backend::{Acquire, ClientLock, Holder};
 use state_core::testkit::clock::ManualClock;
+use state_core::testkit::fault::{FaultyBackend, Operation};
+use state_core::{Backend, ErrorKind, Head, Lineage, Nonce};
 use std::time::Duration;
 
 /// Requires that this handle can't take the writer lock. Returns the error message, which names the lock holder.
@@ -140,4 +143,54 @@ async fn expired_client_lock_refuses_only_its_own_holder() {
         .await
         .unwrap_err();
     assert_eq!(absurd.kind(), ErrorKind::Invalid);
+}
+
+/// Sets a client lock in the head, as another client does between the two steps of an acquisition.
+async fn set_elsewhere(backend: &MemoryBackend, lineage: Lineage, lock: &ClientLock) {
+    let request = Acquire {
+        holder: lock.holder.clone(),
+        break_epoch: None,
+        head_nonce: Nonce::from_bytes([1; 16]),
+        fence_nonce: Nonce::from_bytes([2; 16]),
+    };
+    let acquired = backend.acquire(lineage, &request).await.unwrap();
+    let change = |head: &mut Head| {
+        head.client_lock = Some(lock.clone());
+        Ok(())
+    };
+    let nonce = Nonce::from_bytes([3; 16]);
+    acquired.writer.swap_head(nonce, &change).await.unwrap();
+    acquired.writer.release().await.unwrap();
+}
+
+#[tokio::test]
+async fn client_lock_set_during_the_acquisition_is_respected() {
+    let (backend, stack) = new_stack().await;
+    deploy(&stack, &["a"]).await;
+    let lineage = stack.lineage();
+    let lock = ClientLock {
+        id: "freeze-1".to_owned(),
+        holder: Holder::new("bob", "laptop", 7, "freeze", None),
+        message: "moving the database".to_owned(),
+        expires: None,
+    };
+    let wrapped = FaultyBackend::new(Arc::new(backend.clone()));
+    let plan = wrapped.plan();
+    let late = Stacks::new(Arc::new(wrapped), environment(2));
+    let late = late.get(stack.name()).await.unwrap().unwrap();
+    let set = lock.clone();
+    let store = backend.clone();
+    plan.watch(move |operation, before| {
+        if operation == Operation::Acquire && before {
+            // No call of a store in memory waits.
+            let done = set_elsewhere(&store, lineage, &set).now_or_never();
+            assert!(done.is_some());
+        }
+    });
+    let message = locked_by(&late).await;
+    assert!(message.contains("moving the database"), "{message}");
+    let status = stack.lock_status().await.unwrap();
+    assert_eq!((status.holder, status.client_lock), (None, Some(lock.clone())));
+    deploy(&stack.clone().with_client_lock(&lock.id), &["b"]).await;
+    assert_eq!(names(&stack).await, ["a", "b"]);
 }

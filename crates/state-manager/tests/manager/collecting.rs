@@ -6,6 +6,7 @@ mod interrupted;
 mod laws;
 #[cfg(feature = "fs")]
 mod racing;
+mod shared_snapshots;
 
 use super::*;
 use state_core::backend::{CollectableStore, ObjectKind, StoredItemName};

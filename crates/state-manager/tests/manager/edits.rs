@@ -169,7 +169,7 @@ async fn undo_and_redo(
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(scaled(64)))]
+    #![proptest_config(ProptestConfig::with_cases(scaled(1000)))]
 
     #[test]
     fn undo_reverts_any_change_and_undo_of_undo_redoes(changes in changes()) {

@@ -81,3 +81,46 @@ async fn missing_object_is_reported_as_corrupt_not_as_no_current() {
     let error = stacks.get(&name).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
 }
+
+/// Only the digest in the journal distinguishes the content: the file can be decompressed, has the right length, and is a
+/// valid snapshot.
+#[tokio::test]
+async fn other_snapshot_of_equal_length_is_corrupt() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path().join("store");
+    let name = "shop/production".parse().unwrap();
+    let stacks = Stacks::create(&format!("file://{}", root.display()), environment(1)).unwrap();
+    let stack = stacks.new_stack(&name).await.unwrap();
+    deploy(&stack, &["first"]).await;
+    let session = stack.lock("import").await.unwrap();
+    let content = stack.current().await.unwrap();
+    let request = UpdateRequest::new(UpdateKind::Import);
+    let imported = session.import(request, content, None).await.unwrap();
+    session.close().await.unwrap();
+
+    let place = root
+        .join("stacks")
+        .join(stack.lineage().to_string())
+        .join("snapshots");
+    let file = std::fs::read_dir(place).unwrap().next().unwrap().unwrap().path();
+    let honest = std::fs::read(&file).unwrap();
+    let text = String::from_utf8(zstd::stream::decode_all(&honest[..]).unwrap()).unwrap();
+    let changed = text.replace("\"first\"", "\"other\"");
+    assert!(changed != text && changed.len() == text.len());
+    std::fs::write(&file, zstd::stream::encode_all(changed.as_bytes(), 1).unwrap()).unwrap();
+    let path = file.file_name().unwrap().to_string_lossy().into_owned();
+    for error in [
+        stack.tip().await.map(drop).unwrap_err(),
+        stack.current().await.map(drop).unwrap_err(),
+        stack.get(&imported).await.map(drop).unwrap_err(),
+        stack.lock("deploy").await.map(drop).unwrap_err(),
+    ] {
+        assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
+        assert!(
+            error.to_string().contains(path.split('.').next().unwrap()),
+            "{error}"
+        );
+    }
+    std::fs::write(&file, honest).unwrap();
+    assert_eq!(names(&stack).await, ["first"]);
+}

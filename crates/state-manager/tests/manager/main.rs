@@ -20,8 +20,10 @@ mod edits;
 mod faults;
 #[cfg(feature = "fs")]
 mod files;
+mod forged_frames;
 #[cfg(feature = "fs")]
 mod forged_history;
+mod held_appends;
 mod history_index;
 mod known_names;
 mod known_plain;

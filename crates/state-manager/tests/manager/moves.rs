@@ -2,6 +2,8 @@
 //! appends. First the destination records the resources as incoming, where they wait. Then the revision of the source
 //! removes them, which commits the move. Last, the revision of the destination adds them.
 
+mod raced;
+
 use super::*;
 use state_core::edits::{MovePlan, MoveRequest};
 use state_core::moves::StackMove;

@@ -1,6 +1,7 @@
 //! Names of stacks: creation, removal, renaming and summaries.
 
 use super::*;
+use state_core::testkit::fault::{Fault, FaultyBackend, Operation};
 use state_core::{ErrorKind, StackName};
 use state_manager::Removal;
 
@@ -90,4 +91,44 @@ async fn summary_names_the_lock_holder_and_pending_work() {
     assert_eq!(summary.holder.unwrap().operation, "deploy");
     assert!(summary.update_open);
     assert_eq!((summary.pending, summary.reliable), (1, false));
+}
+
+/// The stack is created before its name: a crash between the two leaves an unnamed stack, which no reader looks for.
+#[tokio::test]
+async fn name_of_an_unfinished_creation_leads_to_no_error() {
+    let mut failed = 0;
+    for operation in Operation::ALL {
+        for fault in [Fault::BeforeEffect, Fault::AfterEffect, Fault::Late] {
+            for call in 0..2 {
+                let backend = MemoryBackend::default();
+                let wrapped = FaultyBackend::new(Arc::new(backend.clone()));
+                let plan = wrapped.plan();
+                plan.fail(operation, call, fault);
+                let made = Stacks::new(Arc::new(wrapped), environment(1))
+                    .new_stack(&name("shop"))
+                    .await;
+                failed += usize::from(made.is_err());
+                let case = format!("{operation:?} {fault:?} {call}");
+                let after = stacks(&backend, 2);
+                let found = after
+                    .get(&name("shop"))
+                    .await
+                    .unwrap_or_else(|error| panic!("{case}: {error}"));
+                assert_eq!(
+                    after.names().await.unwrap().len(),
+                    usize::from(found.is_some()),
+                    "{case}"
+                );
+                let again = match found {
+                    Some(found) => found,
+                    None => after
+                        .new_stack(&name("shop"))
+                        .await
+                        .unwrap_or_else(|error| panic!("{case}: {error}")),
+                };
+                deploy(&again, &["a"]).await;
+            }
+        }
+    }
+    assert!(failed >= 6, "too few creations failed: {failed}");
 }

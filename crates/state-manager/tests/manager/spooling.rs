@@ -118,6 +118,46 @@ async fn unrecorded_result_is_spooled_and_recorded_later() {
     }
 }
 
+/// After a failed append the queue takes no results any more. The providers of steps that began before still return some.
+#[tokio::test]
+async fn result_after_a_failed_append_is_spooled_too() {
+    let (backend, _stack) = new_stack().await;
+    let folder = tempfile::tempdir().unwrap();
+    let wrapped = FaultyBackend::new(Arc::new(backend.clone()));
+    let plan = wrapped.plan();
+    let stacks_with_spool = Stacks::new(Arc::new(wrapped), environment(2)).with_spool(folder.path());
+    let name = "shop/production".parse().unwrap();
+    let stack = stacks_with_spool.get(&name).await.unwrap().unwrap();
+    let session = stack.lock("deploy").await.unwrap();
+    let update = start(&session).await;
+    let mut steps = Vec::new();
+    for name in ["a", "b"] {
+        steps.push(update.begin(Intent::create(made(name))).await.unwrap());
+    }
+    plan.fail(Operation::Append, 0, Fault::BeforeEffect);
+    for (step, name) in steps.into_iter().zip(["a", "b"]) {
+        let id = step.id();
+        let error = step.succeed(Some(made(name))).await.unwrap_err();
+        assert!(
+            matches!(&error, Error::Indeterminate { mutations, .. } if *mutations == [id]),
+            "{error}"
+        );
+    }
+    drop((update, session));
+
+    let next = taken_over(&stacks(&backend, 3)).await;
+    let files = std::fs::read_dir(folder.path()).unwrap();
+    for file in files {
+        let spooled = SpooledResult::read(&file.unwrap().path()).unwrap();
+        next.record_spooled(request(), &spooled).await.unwrap();
+    }
+    let state = next.state();
+    let keys: Vec<_> = state.entries().map(|entry| entry.key().to_string()).collect();
+    assert_eq!(keys.len(), 2, "{keys:?}");
+    assert_eq!(state.pending().count(), 0);
+    next.close().await.unwrap();
+}
+
 #[tokio::test]
 async fn without_a_spool_folder_the_store_error_is_returned() {
     let (backend, _stack) = new_stack().await;

@@ -4,6 +4,7 @@
 use super::*;
 use state_core::backend::ObjectName;
 use state_core::testkit::fault::{Fault, FaultyBackend, Operation};
+use std::sync::Mutex;
 
 /// A stack with eight revisions, of which a retention of the last three drops five.
 struct Fixture {
@@ -194,4 +195,30 @@ fn copy_folder(from: &std::path::Path, to: &std::path::Path) {
             std::fs::copy(child.path(), target).unwrap();
         }
     }
+}
+
+/// If the head is lost later, only this record leads a salvage to the snapshot that replaces the deleted frames.
+#[tokio::test]
+async fn base_is_recorded_before_older_frames_are_deleted() {
+    let wrapped = FaultyBackend::new(Arc::new(MemoryBackend::default()));
+    let plan = wrapped.plan();
+    let fixture = Fixture::new(Arc::new(wrapped)).await;
+    let session = fixture.stack.lock("gc").await.unwrap();
+    let calls: Arc<Mutex<Vec<(Operation, bool)>>> = Arc::default();
+    let seen = Arc::clone(&calls);
+    plan.watch(move |operation, before| seen.lock().unwrap().push((operation, before)));
+    session.collect(&keep(0, 3, Duration::ZERO)).await.unwrap();
+    let base = fixture
+        .backend
+        .read_head(fixture.stack.lineage())
+        .await
+        .unwrap()
+        .base;
+    assert!(base.snapshot.is_some(), "{base:?}");
+    let calls = calls.lock().unwrap().clone();
+    let position = |call| calls.iter().position(|one| *one == call);
+    let named = position((Operation::SwapHead, false)).unwrap();
+    let recorded = position((Operation::Append, false)).unwrap();
+    let deleted = position((Operation::Delete, true)).unwrap();
+    assert!(named < recorded && recorded < deleted, "{calls:?}");
 }

@@ -301,3 +301,32 @@ async fn copy_in_place_of_the_original_is_reported_once() {
         "{reported:?}"
     );
 }
+
+/// Neither the epoch nor the end of the journal went back, and the journal has the pinned chain: only the serial shows
+/// that the store was rolled back.
+#[tokio::test]
+async fn lower_serial_alone_is_a_rollback() {
+    let folder = tempfile::tempdir().unwrap();
+    let anna = generate_identity();
+    for sealed in [true, false] {
+        let root = folder.path().join(format!("store-{sealed}"));
+        let (keys, policy) = match sealed {
+            true => (Some(keys(7, &anna)), SealingPolicy::Sensitive),
+            false => (None, SealingPolicy::Plaintext),
+        };
+        let client = Client::new(&root, keys);
+        let name = "shop".parse().unwrap();
+        let stack = client.stacks().new_stack_with(&name, policy).await.unwrap();
+        client.deploy("a").await;
+        let pin = client.known_stacks.seen(stack.lineage()).await.unwrap().unwrap();
+        let mut later = pin.clone();
+        later.serial = pin.serial.next();
+        client.set_pin(stack.lineage(), &later).await;
+        let reported = client.read().await.unwrap().unwrap();
+        assert!(reported.contains("its serial was 2"), "{reported}");
+        client.reports("a lower serial").await;
+        client.set_pin(stack.lineage(), &pin).await;
+        assert_eq!(client.read().await.unwrap(), None);
+        client.write().await.unwrap();
+    }
+}
