@@ -1,0 +1,171 @@
+//! Explores all disks that the crashes of a script may leave, and counts the distinct ones that were checked.
+
+use crate::check::{check, check_still_there};
+use crate::progress::{Phase, Progress};
+use crate::script::{Recording, Script};
+use state_backend_fs::testkit::{CrashImage, CrashPoint};
+use state_core::Backend;
+use state_core::backend::JournalView;
+use std::collections::{BTreeMap, HashSet};
+
+/// Disks lose writes in sectors of one of these sizes.
+const SECTORS: [usize; 2] = [512, 4096];
+
+/// One of this many states is crashed again during its recovery.
+const NESTED: usize = 150;
+
+/// After one of this many reads that made a sync, the crashes right after the read are examined, too.
+const SYNCED_READS: usize = 4;
+
+/// The distinct disks that were checked, up to the first failure.
+#[derive(Default)]
+pub(crate) struct Explored {
+    /// The digests of the disks.
+    pub(crate) states: HashSet<u64>,
+    /// The same disk is another case if more operations were acknowledged.
+    cases: HashSet<(u64, u64)>,
+    /// How many of the states a crash in each phase left first.
+    pub(crate) phases: BTreeMap<Phase, usize>,
+    /// How many moments had a reader that made no sync.
+    pub(crate) unsynced_reads: usize,
+    synced_reads: usize,
+    seed: u64,
+}
+
+/// What a reader returned, and the moment right after the read.
+struct Read {
+    view: JournalView,
+    after: CrashPoint,
+    made_sync: bool,
+}
+
+impl Explored {
+    /// Runs the script of a seed, and checks all disks that its crashes may leave.
+    ///
+    /// # Errors
+    /// The first broken promise, and the crash that broke it.
+    pub(crate) async fn script(
+        &mut self,
+        seed: u64,
+        ignores_syncs_from: Option<usize>,
+    ) -> Result<(), String> {
+        self.seed = seed;
+        // Two scripts have no moment in common.
+        self.cases.clear();
+        let recording = Script::run(seed, ignores_syncs_from).await;
+        self.recording(&recording, true).await
+    }
+
+    /// Adds what another thread explored.
+    pub(crate) fn add(&mut self, other: Self) {
+        self.states.extend(other.states);
+        for (phase, count) in other.phases {
+            *self.phases.entry(phase).or_default() += count;
+        }
+        self.unsynced_reads += other.unsynced_reads;
+    }
+
+    async fn recording(&mut self, recording: &Recording, nests: bool) -> Result<(), String> {
+        for point in &recording.points {
+            let progress = recording.progress(point);
+            if progress.is_examined {
+                self.point(point, progress, nests).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks all disks that a crash at this moment may leave.
+    async fn point(&mut self, point: &CrashPoint, progress: &Progress, nests: bool) -> Result<(), String> {
+        let read = if nests { read(point, progress).await } else { None };
+        let unsynced = read.as_ref().filter(|read| !read.made_sync);
+        for sector in SECTORS {
+            for image in point.images(sector, self.seed) {
+                let view = unsynced.map(|read| &read.view);
+                self.image(point, image, progress, view, nests).await?;
+            }
+        }
+        match read {
+            Some(read) if read.made_sync => {
+                self.synced_reads += 1;
+                if self.synced_reads.is_multiple_of(SYNCED_READS) {
+                    self.after_read(&read, progress).await?;
+                }
+            }
+            read => self.unsynced_reads += usize::from(read.is_some()),
+        }
+        Ok(())
+    }
+
+    async fn image(
+        &mut self,
+        point: &CrashPoint,
+        image: CrashImage,
+        progress: &Progress,
+        read: Option<&JournalView>,
+        nests: bool,
+    ) -> Result<(), String> {
+        let digest = image.digest();
+        // A recovery has marks of its own.
+        let mark = if nests { point.mark } else { u64::MAX - point.mark };
+        if !self.cases.insert((digest, mark)) {
+            return Ok(());
+        }
+        if self.states.insert(digest) {
+            *self.phases.entry(progress.phase).or_default() += 1;
+        }
+        let machine = image.clone().mount();
+        let failed = |reason: String| {
+            let (number, operation) = (point.number, &point.operation);
+            format!(
+                "crash before {number} {operation} ({:?}), {image}: {reason}",
+                progress.phase
+            )
+        };
+        let recovering = machine.copy();
+        if let Some(read) = read {
+            check_still_there(&machine, read).await.map_err(failed)?;
+        }
+        check(&machine, progress).await.map_err(failed)?;
+        if nests && self.cases.len().is_multiple_of(NESTED) {
+            let recovered = Script::recover(&recovering, progress, self.seed ^ digest).await;
+            if let Some(recording) = recovered.map_err(|error| failed(error.to_string()))? {
+                let explored = Box::pin(self.recording(&recording, false)).await;
+                explored.map_err(|reason| failed(format!("recovery: {reason}")))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks the disks that a crash right after a read may leave.
+    async fn after_read(&mut self, read: &Read, progress: &Progress) -> Result<(), String> {
+        let progress = Progress {
+            phase: Phase::Read,
+            ..progress.clone()
+        };
+        for sector in SECTORS {
+            for image in read.after.images(sector, self.seed) {
+                self.image(&read.after, image, &progress, Some(&read.view), false)
+                    .await?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Reads the stack as another process at this moment; `None` if it can't be read.
+async fn read(point: &CrashPoint, progress: &Progress) -> Option<Read> {
+    let machine = point.present();
+    machine.record();
+    let store = machine.open(progress.store.root).ok()?;
+    let view = store.read_journal(progress.store.lineage, None).await.ok()?;
+    let mut operations = machine.crash_points();
+    let made_sync = operations.iter().any(|point| point.operation.starts_with("sync"));
+    let mut after = operations.pop()?;
+    after.mark = point.mark;
+    Some(Read {
+        view,
+        after,
+        made_sync,
+    })
+}
