@@ -9,6 +9,7 @@ use progress::Phase;
 use state_core::testkit::run::scaled;
 use std::future::Future;
 use std::panic::resume_unwind;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 #[path = "crashes/check.rs"]
 mod check;
@@ -21,17 +22,17 @@ mod progress;
 #[path = "crashes/script.rs"]
 mod script;
 
-/// Number of scripts; `STATE_TEST_SCALE` multiplies it.
-const SCRIPTS: u32 = 100;
+/// Number of distinct states; `STATE_TEST_SCALE` multiplies it.
+const STATES: u32 = 200_000;
 
-/// Number of distinct states that this number of scripts reaches.
-const STATES: usize = 200_000;
+/// Limit on the scripts for this number of states.
+const SCRIPTS: u64 = 1_000;
 
 /// Number of threads that share the scripts.
 const THREADS: usize = 2;
 
 /// Each phase has at least one in this number of the states.
-const SHARE: usize = 200;
+const SHARE: usize = 500;
 
 fn block_on<T>(future: impl Future<Output = T>) -> T {
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
@@ -44,42 +45,54 @@ fn first_seed() -> u64 {
     first.map_or(0, |first| first.parse().expect("STATE_TESTS_SEED is a number"))
 }
 
-/// Explores the scripts of these seeds.
-fn explore(seeds: impl Iterator<Item = u64>) -> Explored {
-    let mut explored = Explored::default();
-    for seed in seeds {
-        if let Err(reason) = block_on(explored.script(seed, None)) {
-            panic!("replay with STATE_TEST_SEED={seed}: {reason}");
-        }
+fn explore(explored: &mut Explored, seed: u64) {
+    if let Err(reason) = block_on(explored.script(seed, None)) {
+        panic!("replay with STATE_TEST_SEED={seed}: {reason}");
     }
-    explored
+}
+
+/// Explores scripts on several threads, until there are so many distinct states. Returns the number of scripts, too.
+fn explore_all(states: usize) -> (u64, Explored) {
+    let (first, next) = (first_seed(), AtomicU64::new(0));
+    let mut all = Explored::default();
+    let share = |mut explored: Explored| {
+        while explored.count() < states {
+            let script = next.fetch_add(1, Ordering::Relaxed);
+            assert!(script < SCRIPTS, "only {} distinct states", explored.count());
+            explore(&mut explored, first + script);
+        }
+        explored
+    };
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..THREADS)
+            .map(|_| {
+                let explored = Explored::sharing(&all);
+                scope.spawn(|| share(explored))
+            })
+            .collect();
+        for thread in threads {
+            all.add(thread.join().unwrap_or_else(|panic| resume_unwind(panic)));
+        }
+    });
+    (next.into_inner(), all)
 }
 
 /// With `STATE_TEST_SEED=n`, runs one script only.
 #[test]
 fn no_crash_loses_acknowledged_operations() {
     if let Ok(seed) = std::env::var("STATE_TEST_SEED") {
-        let explored = explore(std::iter::once(seed.parse().unwrap()));
-        println!("{} distinct states: {:?}", explored.states.len(), explored.phases);
+        let mut explored = Explored::default();
+        explore(&mut explored, seed.parse().unwrap());
+        println!(
+            "{} distinct states, by phase: {:?}",
+            explored.count(),
+            explored.phases
+        );
         return;
     }
-    let (scripts, first) = (scaled(SCRIPTS) as usize, first_seed());
-    let share = |thread: usize| explore((thread..scripts).step_by(THREADS).map(|seed| first + seed as u64));
-    let mut explored = Explored::default();
-    std::thread::scope(|scope| {
-        let threads: Vec<_> = (0..THREADS)
-            .map(|thread| scope.spawn(move || share(thread)))
-            .collect();
-        for thread in threads {
-            explored.add(thread.join().unwrap_or_else(|panic| resume_unwind(panic)));
-        }
-    });
-    let (states, phases) = (explored.states.len(), &explored.phases);
+    let (scripts, explored) = explore_all(scaled(STATES) as usize);
+    let (states, phases) = (explored.count(), &explored.phases);
     println!("{scripts} scripts, {states} distinct states, by phase: {phases:?}");
-    assert!(
-        states >= STATES * scripts / SCRIPTS as usize,
-        "only {states} distinct states"
-    );
     for phase in Phase::ALL {
         let count = phases.get(&phase).copied().unwrap_or_default();
         assert!(
@@ -87,7 +100,7 @@ fn no_crash_loses_acknowledged_operations() {
             "{phase:?}: only {count} of {states} states"
         );
     }
-    assert!(explored.unsynced_reads > scripts, "readers always synced");
+    assert!(explored.unsynced_reads as u64 > scripts, "readers always synced");
 }
 
 #[test]
@@ -95,7 +108,7 @@ fn ignored_syncs_are_found_within_100_states() {
     for seed in 0..20 {
         let mut explored = Explored::default();
         let outcome = block_on(explored.script(seed, Some(0)));
-        let states = explored.states.len();
+        let states = explored.count();
         let reason = outcome.expect_err("without syncs, a crash loses something");
         println!("without syncs in script {seed}, state {states} fails: {reason}");
         assert!(

@@ -1,18 +1,19 @@
 //! Explores all disks that the crashes of a script may leave, and counts the distinct ones that were checked.
 
-use crate::check::{check, check_still_there};
+use crate::check::check;
 use crate::progress::{Phase, Progress};
 use crate::script::{Recording, Script};
 use state_backend_fs::testkit::{CrashImage, CrashPoint};
 use state_core::Backend;
 use state_core::backend::JournalView;
 use std::collections::{BTreeMap, HashSet};
+use std::sync::{Arc, Mutex};
 
 /// Disks lose writes in sectors of one of these sizes.
 const SECTORS: [usize; 2] = [512, 4096];
 
 /// One of this many states is crashed again during its recovery.
-const NESTED: usize = 150;
+const NESTED: usize = 1_000;
 
 /// After one of this many reads that made a sync, the crashes right after the read are examined, too.
 const SYNCED_READS: usize = 4;
@@ -20,8 +21,8 @@ const SYNCED_READS: usize = 4;
 /// The distinct disks that were checked, up to the first failure.
 #[derive(Default)]
 pub(crate) struct Explored {
-    /// The digests of the disks.
-    pub(crate) states: HashSet<u64>,
+    /// The digests of the disks, which several threads share.
+    pub(crate) states: Arc<Mutex<HashSet<u64>>>,
     /// The same disk is another case if more operations were acknowledged.
     cases: HashSet<(u64, u64)>,
     /// How many of the states a crash in each phase left first.
@@ -56,9 +57,21 @@ impl Explored {
         self.recording(&recording, true).await
     }
 
+    /// Nothing so far, with the states of another one.
+    pub(crate) fn sharing(other: &Self) -> Self {
+        Self {
+            states: Arc::clone(&other.states),
+            ..Self::default()
+        }
+    }
+
+    /// The number of distinct disks.
+    pub(crate) fn count(&self) -> usize {
+        self.states.lock().unwrap().len()
+    }
+
     /// Adds what another thread explored.
     pub(crate) fn add(&mut self, other: Self) {
-        self.states.extend(other.states);
         for (phase, count) in other.phases {
             *self.phases.entry(phase).or_default() += count;
         }
@@ -111,7 +124,7 @@ impl Explored {
         if !self.cases.insert((digest, mark)) {
             return Ok(());
         }
-        if self.states.insert(digest) {
+        if self.states.lock().unwrap().insert(digest) {
             *self.phases.entry(progress.phase).or_default() += 1;
         }
         let machine = image.clone().mount();
@@ -123,10 +136,9 @@ impl Explored {
             )
         };
         let recovering = machine.copy();
-        if let Some(read) = read {
-            check_still_there(&machine, read).await.map_err(failed)?;
-        }
-        check(&machine, progress).await.map_err(failed)?;
+        check(&machine, progress, read)
+            .await
+            .map_err(|broken| failed(broken.to_string()))?;
         if nests && self.cases.len().is_multiple_of(NESTED) {
             let recovered = Script::recover(&recovering, progress, self.seed ^ digest).await;
             if let Some(recording) = recovered.map_err(|error| failed(error.to_string()))? {

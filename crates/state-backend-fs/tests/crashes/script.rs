@@ -276,7 +276,7 @@ impl Script {
             let whole = shortest.next_multiple_of(512) + end;
             self.append(whole - length - OVERHEAD).await;
         }
-        if self.draw.one_in(12) {
+        if self.draw.one_in(20) {
             self.append(LONG).await;
         }
     }
