@@ -32,7 +32,7 @@ const SCRIPTS: u64 = 1_000;
 const THREADS: usize = 2;
 
 /// Each phase has at least one in this number of the states.
-const SHARE: usize = 500;
+const SHARE: usize = 1_000;
 
 fn block_on<T>(future: impl Future<Output = T>) -> T {
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();

@@ -15,6 +15,9 @@ const SECTORS: [usize; 2] = [512, 4096];
 /// One of this many states is crashed again during its recovery.
 const NESTED: usize = 1_000;
 
+/// At one of this many moments, only the process is killed: a recovery begins on what isn't durable yet, and is crashed.
+const KILLED: u64 = 200;
+
 /// After one of this many reads that made a sync, the crashes right after the read are examined, too.
 const SYNCED_READS: usize = 4;
 
@@ -30,6 +33,10 @@ pub(crate) struct Explored {
     /// How many moments had a reader that made no sync.
     pub(crate) unsynced_reads: usize,
     synced_reads: usize,
+    /// Numbers the scripts and recoveries.
+    recordings: u64,
+    /// The script or recovery whose crashes are examined.
+    current: u64,
     seed: u64,
 }
 
@@ -79,6 +86,15 @@ impl Explored {
     }
 
     async fn recording(&mut self, recording: &Recording, nests: bool) -> Result<(), String> {
+        let outer = self.current;
+        self.recordings += 1;
+        self.current = self.recordings;
+        let explored = self.points(recording, nests).await;
+        self.current = outer;
+        explored
+    }
+
+    async fn points(&mut self, recording: &Recording, nests: bool) -> Result<(), String> {
         for point in &recording.points {
             let progress = recording.progress(point);
             if progress.is_examined {
@@ -96,6 +112,14 @@ impl Explored {
             for image in point.images(sector, self.seed) {
                 let view = unsynced.map(|read| &read.view);
                 self.image(point, image, progress, view, nests).await?;
+            }
+        }
+        if nests && (point.number as u64 + self.seed + KILLED / 2).is_multiple_of(KILLED) {
+            let failed = |reason| format!("killed before {} {}: {reason}", point.number, point.operation);
+            let recovered = Script::recover(&point.present(), progress, self.seed).await;
+            if let Some(recording) = recovered.map_err(|error| failed(error.to_string()))? {
+                let explored = Box::pin(self.recording(&recording, false)).await;
+                explored.map_err(failed)?;
             }
         }
         match read {
@@ -119,8 +143,8 @@ impl Explored {
         nests: bool,
     ) -> Result<(), String> {
         let digest = image.digest();
-        // A recovery has marks of its own.
-        let mark = if nests { point.mark } else { u64::MAX - point.mark };
+        // Each recovery has marks of its own.
+        let mark = self.current << 32 | point.mark;
         if !self.cases.insert((digest, mark)) {
             return Ok(());
         }
