@@ -191,6 +191,13 @@ impl FsBackend {
         self
     }
 
+    /// Runs every call on the thread of its caller.
+    #[cfg(any(test, feature = "testkit"))]
+    pub(crate) fn without_threads(mut self) -> Self {
+        self.worker = Worker::new("state-store", 0);
+        self
+    }
+
     /// Counts of the writes and syncs that this handle and its writers made so far.
     pub fn io_counts(&self) -> IoCounts {
         self.meter.read()
@@ -321,7 +328,7 @@ impl Backend for FsBackend {
     }
 
     async fn acquire(&self, lineage: Lineage, request: &Acquire) -> Result<Acquired> {
-        let request = request.clone();
+        let (request, threads) = (request.clone(), self.worker.most().min(1));
         self.with_stack(lineage, move |stack| {
             let mut takeover = take_over(&stack, &request)?;
             let (head, frames) = (takeover.seen.head.clone(), std::mem::take(&mut takeover.frames));
@@ -331,7 +338,7 @@ impl Backend for FsBackend {
                 head,
                 frames,
                 tail,
-                writer: Arc::new(FsWriter::new(owner)),
+                writer: Arc::new(FsWriter::new(owner, threads)),
             })
         })
         .await

@@ -7,7 +7,8 @@ use tokio::sync::oneshot;
 
 type Job = Box<dyn FnOnce() + Send>;
 
-/// A pool of up to `most` threads that take jobs in order. With one thread, jobs run one after the other.
+/// A pool of up to `most` threads that take jobs in order. With one thread, jobs run one after the other. Without threads,
+/// each job runs on the thread of its caller, so that a simulation has one order of operations.
 ///
 /// A submitted job runs to its end, even if its caller stops waiting. Threads start on demand, and end once the
 /// worker is dropped and all jobs are done.
@@ -40,6 +41,11 @@ impl Worker {
         }
     }
 
+    /// The maximum number of threads.
+    pub(crate) const fn most(&self) -> usize {
+        self.most
+    }
+
     /// Runs the job on a thread of the worker. Returns `None` if it panicked or no thread could be started.
     pub(crate) async fn run<T: Send + 'static>(&self, job: impl FnOnce() -> T + Send + 'static) -> Option<T> {
         self.run_before(job, || {}).await
@@ -51,6 +57,13 @@ impl Worker {
         job: impl FnOnce() -> T + Send + 'static,
         after: impl FnOnce() + Send + 'static,
     ) -> Option<T> {
+        if self.most == 0 {
+            // Work that follows a result begins after the caller has it, and before the next job.
+            self.shared.run_queued();
+            let result = catch_unwind(AssertUnwindSafe(job)).ok();
+            self.shared.lock().jobs.push_back(Box::new(after));
+            return result;
+        }
         let (answer, waiting) = oneshot::channel();
         self.push(Box::new(move || {
             // The closure is consumed before the result is sent, so that everything it owns is dropped first. A
@@ -90,6 +103,15 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Runs the queued jobs of a worker without threads.
+    fn run_queued(&self) {
+        let jobs = std::mem::take(&mut self.lock().jobs);
+        for job in jobs {
+            // A panic of the job is no panic of the caller.
+            drop(catch_unwind(AssertUnwindSafe(job)));
+        }
+    }
+
     fn serve(&self) {
         let mut state = self.lock();
         loop {
@@ -110,6 +132,9 @@ impl Shared {
 
 impl Drop for Worker {
     fn drop(&mut self) {
+        if self.most == 0 {
+            self.shared.run_queued();
+        }
         self.shared.lock().closed = true;
         self.shared.wake.notify_all();
     }

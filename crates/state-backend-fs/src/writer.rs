@@ -22,11 +22,12 @@ pub(crate) struct FsWriter {
 }
 
 impl FsWriter {
-    pub(crate) fn new(owner: Owner) -> Self {
+    /// `threads` is the number of threads for frames, and for objects and heads: 1, or 0 in a simulation.
+    pub(crate) fn new(owner: Owner, threads: usize) -> Self {
         Self {
             owner: Arc::new(owner),
-            frames: Worker::new("state-journal", 1),
-            objects: Worker::new("state-objects", 1),
+            frames: Worker::new("state-journal", threads),
+            objects: Worker::new("state-objects", threads),
         }
     }
 

@@ -179,6 +179,21 @@ pub(super) const PARTS: &[Part] = &[
         },
     },
     Part {
+        name: "crashes",
+        about: "power losses of random scripts on a simulated disk, 200,000 distinct states in CI",
+        work: Work::Rounds(Rounds {
+            tests: Tests {
+                cargo: &["-p", "state-backend-fs", "--test", "crashes"],
+                filters: &["no_crash_loses_acknowledged_operations"],
+            },
+            rounds: 100,
+            unit: "crash states",
+            per_round: 200_000,
+            // A round uses about 50 of them, and fails if it needs more.
+            seeds_per_round: 1_000,
+        }),
+    },
+    Part {
         name: "schedules",
         about: "random faults of an object store, 10,000 schedules in CI",
         work: Work::Scaled {
@@ -290,6 +305,7 @@ pub(super) const TORTURE: &[&str] = &[
     "killed-engine",
     "corruption",
     "races",
+    "crashes",
     "schedules",
     "simulation",
     "models",

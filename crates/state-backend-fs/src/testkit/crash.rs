@@ -5,7 +5,7 @@
 //! the old end is kept, the file ends with that sector; if the length is kept but a sector is lost, the sector reads
 //! as it was before, or as zeros.
 
-use super::disk::{Disk, FileNode, FolderNode, NameChange, Node, NodeId, ROOT};
+use super::disk::{Content, Disk, FileNode, FolderNode, NameChange, Node, NodeId, ROOT};
 use super::simulated::SimulatedFs;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -35,7 +35,7 @@ impl CrashPoint {
     /// All subsets of the unsynced changes if there are at most 8 changes; 64 random subsets, determined by the seed,
     /// otherwise. Different subsets may leave the same disk: compare [`CrashImage::digest`].
     pub fn images(&self, sector: usize, seed: u64) -> impl Iterator<Item = CrashImage> + use<> {
-        let changes = Changes::of(&self.disk, sector);
+        let changes = Arc::new(Changes::of(&self.disk, sector));
         let count = changes.list.len();
         let rounds = if count <= EXHAUSTIVE { 1 << count } else { SAMPLES };
         let mut random = Random(seed ^ (self.number as u64).rotate_left(32) ^ sector as u64);
@@ -50,8 +50,13 @@ impl CrashPoint {
                     (0..count).map(|_| random.next() % 8 < threshold).collect()
                 }
             };
-            changes.image(&kept)
+            Changes::image(&changes, kept)
         })
+    }
+
+    /// Returns a machine as it was at this moment, without its locks and open files. What wasn't durable isn't yet.
+    pub fn present(&self) -> SimulatedFs {
+        SimulatedFs::on(self.disk.clone())
     }
 }
 
@@ -59,7 +64,8 @@ impl CrashPoint {
 #[derive(Clone, Debug)]
 pub struct CrashImage {
     disk: Disk,
-    lost: Vec<String>,
+    changes: Arc<Changes>,
+    kept: Vec<bool>,
 }
 
 impl CrashImage {
@@ -70,7 +76,7 @@ impl CrashImage {
 
     /// Whether the crash lost no change: the disk is the one that a process saw before it.
     pub fn is_complete(&self) -> bool {
-        self.lost.is_empty()
+        !self.kept.contains(&false)
     }
 
     /// Restarts the machine with this disk: no lock is held, no file is open.
@@ -82,7 +88,12 @@ impl CrashImage {
 /// Lists the changes that the crash lost.
 impl fmt::Display for CrashImage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "lost: [{}]", self.lost.join(", "))
+        let changes = self.changes.list.iter().zip(&self.kept);
+        let lost: Vec<&str> = changes
+            .filter(|(_, kept)| !**kept)
+            .map(|((_, shown), _)| shown.as_str())
+            .collect();
+        write!(f, "lost: [{}]", lost.join(", "))
     }
 }
 
@@ -95,6 +106,7 @@ enum Change {
 }
 
 /// All changes of a disk that aren't durable.
+#[derive(Debug)]
 struct Changes {
     disk: Disk,
     sector: usize,
@@ -130,7 +142,7 @@ impl Changes {
                     };
                     self.list.push((Change::Name { folder: id, index }, shown));
                 }
-                for (name, child) in children(folder) {
+                for (child, name) in children(folder) {
                     self.collect(child, &format!("{path}/{name}"), seen);
                 }
             }
@@ -139,6 +151,9 @@ impl Changes {
 
     fn collect_file(&mut self, id: NodeId, file: &FileNode, path: &str) {
         let (current, durable) = (&file.current, &file.durable);
+        if Arc::ptr_eq(current, durable) {
+            return;
+        }
         if current.len() != durable.len() {
             let shown = format!("length of {path}");
             self.list.push((Change::Length { file: id }, shown));
@@ -146,12 +161,10 @@ impl Changes {
         for index in 0..current.len().div_ceil(self.sector) {
             let range = index * self.sector..current.len().min((index + 1) * self.sector);
             let old = durable.get(range.start..).unwrap_or_default();
-            let bytes = current[range].iter().enumerate();
+            let known = old.len().min(range.len());
+            let (written, beyond) = current[range].split_at(known);
             // Beyond the durable end of the file, an unwritten sector reads as zeros.
-            if bytes
-                .into_iter()
-                .any(|(at, byte)| *byte != old.get(at).copied().unwrap_or(0))
-            {
+            if *written != old[..known] || beyond.iter().any(|byte| *byte != 0) {
                 let shown = format!("sector {index} of {path}");
                 self.list.push((Change::Sector { file: id, index }, shown));
             }
@@ -159,12 +172,11 @@ impl Changes {
     }
 
     /// Returns the disk that has only the kept changes.
-    fn image(&self, kept: &[bool]) -> CrashImage {
+    fn image(changes: &Arc<Self>, kept: Vec<bool>) -> CrashImage {
         let mut survivors = Survivors::default();
-        let mut lost = Vec::new();
-        for ((change, shown), kept) in self.list.iter().zip(kept) {
+        for ((change, _), kept) in changes.list.iter().zip(&kept) {
             match change {
-                _ if !kept => lost.push(shown.clone()),
+                _ if !kept => {}
                 Change::Sector { file, index } => survivors.sectors.entry(*file).or_default().push(*index),
                 Change::Length { file } => drop(survivors.lengths.insert(*file)),
                 Change::Name { folder, index } => survivors.names.entry(*folder).or_default().push(*index),
@@ -172,10 +184,11 @@ impl Changes {
         }
         let mut disk = Disk {
             nodes: BTreeMap::new(),
-            next: self.disk.next,
+            next: changes.disk.next,
         };
-        self.copy(ROOT, &survivors, &mut disk);
-        CrashImage { disk, lost }
+        changes.copy(ROOT, &survivors, &mut disk);
+        let changes = Arc::clone(changes);
+        CrashImage { disk, changes, kept }
     }
 
     /// Copies the remains of a node, and of everything below it.
@@ -187,12 +200,20 @@ impl Changes {
             return;
         }
         let node = match node.as_ref() {
+            // Equal images share what no crash changes.
+            Node::File(file) if Arc::ptr_eq(&file.current, &file.durable) => Arc::clone(node),
             Node::File(file) => {
                 let content = self.content(id, file, survivors);
-                Node::File(FileNode {
+                Arc::new(Node::File(FileNode {
                     current: Arc::clone(&content),
                     durable: content,
-                })
+                }))
+            }
+            Node::Folder(folder) if folder.changes.is_empty() => {
+                for child in folder.durable.values() {
+                    self.copy(*child, survivors, to);
+                }
+                Arc::clone(node)
             }
             Node::Folder(folder) => {
                 let mut names = folder.durable.clone();
@@ -202,19 +223,19 @@ impl Changes {
                 for child in names.values() {
                     self.copy(*child, survivors, to);
                 }
-                Node::Folder(FolderNode {
+                Arc::new(Node::Folder(FolderNode {
                     current: names.clone(),
                     durable: names,
                     changes: Vec::new(),
-                })
+                }))
             }
         };
-        to.nodes.insert(id, Arc::new(node));
+        to.nodes.insert(id, node);
     }
 
-    fn content(&self, id: NodeId, file: &FileNode, survivors: &Survivors) -> Arc<Vec<u8>> {
+    fn content(&self, id: NodeId, file: &FileNode, survivors: &Survivors) -> Arc<Content> {
         let (current, durable) = (&file.current, &file.durable);
-        if Arc::ptr_eq(current, durable) || current == durable {
+        if current[..] == durable[..] {
             return Arc::clone(durable);
         }
         let sectors = survivors.sectors.get(&id).map_or(&[][..], Vec::as_slice);
@@ -232,7 +253,7 @@ impl Changes {
             let end = (begin + self.sector).min(current.len()).min(length);
             content[begin..end].copy_from_slice(&current[begin..end]);
         }
-        Arc::new(content)
+        Arc::new(Content::new(content))
     }
 }
 
@@ -244,19 +265,20 @@ struct Survivors {
     names: BTreeMap<NodeId, Vec<usize>>,
 }
 
-/// Returns all children that a folder has, had at its last sync, or had in between.
-fn children(folder: &FolderNode) -> BTreeMap<&str, NodeId> {
+/// Returns all children that a folder has, had at its last sync, or had in between. In the order of their creation: the names
+/// of temporary files differ between two runs.
+fn children(folder: &FolderNode) -> BTreeMap<NodeId, &str> {
     let mut children = BTreeMap::new();
     for change in &folder.changes {
         match change {
             NameChange::Added { name, node } | NameChange::Moved { to: name, node, .. } => {
-                children.insert(name.as_str(), *node);
+                children.insert(*node, name.as_str());
             }
             NameChange::Removed { .. } => {}
         }
     }
     for (name, node) in folder.durable.iter().chain(&folder.current) {
-        children.insert(name.as_str(), *node);
+        children.insert(*node, name.as_str());
     }
     children
 }

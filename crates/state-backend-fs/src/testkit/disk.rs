@@ -3,7 +3,8 @@
 use rustix::io::Errno;
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::sync::Arc;
+use std::ops::Deref;
+use std::sync::{Arc, OnceLock};
 
 /// The number of a file or a folder, like an inode number.
 pub(super) type NodeId = u64;
@@ -28,9 +29,47 @@ pub(super) enum Node {
 #[derive(Clone, Debug, Default)]
 pub(super) struct FileNode {
     /// The bytes that a process reads.
-    pub(super) current: Arc<Vec<u8>>,
+    pub(super) current: Arc<Content>,
     /// The bytes that the last sync made durable.
-    pub(super) durable: Arc<Vec<u8>>,
+    pub(super) durable: Arc<Content>,
+}
+
+/// The bytes of a file, and their hash once it was needed.
+#[derive(Debug, Default)]
+pub(super) struct Content {
+    bytes: Vec<u8>,
+    hash: OnceLock<u64>,
+}
+
+impl Content {
+    pub(super) fn new(bytes: Vec<u8>) -> Self {
+        let hash = OnceLock::new();
+        Self { bytes, hash }
+    }
+
+    fn hash(&self) -> u64 {
+        *self.hash.get_or_init(|| hash_of(&self.bytes))
+    }
+
+    fn bytes_mut(&mut self) -> &mut Vec<u8> {
+        self.hash = OnceLock::new();
+        &mut self.bytes
+    }
+}
+
+/// A copy is about to be changed, so it has no hash.
+impl Clone for Content {
+    fn clone(&self) -> Self {
+        Self::new(self.bytes.clone())
+    }
+}
+
+impl Deref for Content {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.bytes
+    }
 }
 
 /// The names in a folder.
@@ -195,7 +234,7 @@ impl Disk {
     pub(super) fn write(&mut self, file: NodeId, bytes: &[u8], offset: u64) -> Result<(), Errno> {
         let begin = usize::try_from(offset).map_err(|_| Errno::FBIG)?;
         let end = begin.checked_add(bytes.len()).ok_or(Errno::FBIG)?;
-        let content = Arc::make_mut(&mut self.file_mut(file)?.current);
+        let content = Arc::make_mut(&mut self.file_mut(file)?.current).bytes_mut();
         if content.len() < end {
             content.resize(end, 0);
         }
@@ -206,7 +245,8 @@ impl Disk {
     /// Cuts or extends a file.
     pub(super) fn set_length(&mut self, file: NodeId, length: u64) -> Result<(), Errno> {
         let length = usize::try_from(length).map_err(|_| Errno::FBIG)?;
-        Arc::make_mut(&mut self.file_mut(file)?.current).resize(length, 0);
+        let content = Arc::make_mut(&mut self.file_mut(file)?.current);
+        content.bytes_mut().resize(length, 0);
         Ok(())
     }
 
@@ -234,22 +274,26 @@ impl Disk {
     /// Returns a hash of everything that is durable. The names of temporary files contain process ids, so they are left
     /// out.
     pub(super) fn digest(&self) -> u64 {
-        let mut hasher = DefaultHasher::new();
-        self.hash_folder(ROOT, &mut hasher);
-        hasher.finish()
+        self.hash_folder(ROOT)
     }
 
-    fn hash_folder(&self, folder: NodeId, hasher: &mut DefaultHasher) {
-        let Ok(folder) = self.folder(folder) else { return };
-        folder.durable.len().hash(hasher);
-        for (name, node) in &folder.durable {
-            let is_temporary = name.starts_with(".tmp-");
-            if is_temporary { ".tmp-" } else { name.as_str() }.hash(hasher);
+    fn hash_folder(&self, folder: NodeId) -> u64 {
+        let Ok(folder) = self.folder(folder) else { return 0 };
+        // A sum, because temporary files have no order without their names.
+        let hashes = folder.durable.iter().map(|(name, node)| {
+            let name = if name.starts_with(".tmp-") { ".tmp-" } else { name };
             match self.node(*node) {
-                Ok(Node::File(file)) => file.durable.hash(hasher),
-                Ok(Node::Folder(_)) => self.hash_folder(*node, hasher),
-                Err(_) => {}
+                Ok(Node::File(file)) => hash_of(&(name, file.durable.hash())),
+                Ok(Node::Folder(_)) => hash_of(&(name, '/', self.hash_folder(*node))),
+                Err(_) => hash_of(&name),
             }
-        }
+        });
+        hashes.fold(folder.durable.len() as u64, u64::wrapping_add)
     }
+}
+
+fn hash_of(value: &(impl Hash + ?Sized)) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    value.hash(&mut hasher);
+    hasher.finish()
 }

@@ -79,12 +79,12 @@ impl SimulatedFs {
         }
     }
 
-    /// Opens a store on this machine.
+    /// Opens a store on this machine. Its calls run on the threads of their callers: one thread gives one order of operations.
     ///
     /// # Errors
     /// As [`FsBackend::open`].
     pub fn open(&self, root: impl AsRef<Path>) -> Result<FsBackend> {
-        FsBackend::open_on(self, root.as_ref())
+        FsBackend::open_on(self, root.as_ref()).map(FsBackend::without_threads)
     }
 
     /// Opens a store on this machine; creates the store if there is none.
@@ -92,7 +92,7 @@ impl SimulatedFs {
     /// # Errors
     /// As [`FsBackend::create`].
     pub fn create(&self, root: impl AsRef<Path>) -> Result<FsBackend> {
-        FsBackend::create_on(self, root.as_ref(), Sharing::Owner)
+        FsBackend::create_on(self, root.as_ref(), Sharing::Owner).map(FsBackend::without_threads)
     }
 
     /// Returns another machine with a copy of this disk. Locks and open files aren't copied.
