@@ -17,19 +17,5 @@ mod objects;
 mod resolver;
 mod strategies;
 
-use proptest::test_runner::Config;
-use state_core::testkit::run::scaled;
-
-/// Minimum number of cases of each property; [`scaled`] multiplies this number.
-const CASES: u32 = 1_000;
-
 /// Maximum number of actions in a history.
 const ACTIONS: usize = 40;
-
-fn config() -> Config {
-    let default = Config::default();
-    Config {
-        cases: default.cases.max(scaled(CASES)),
-        ..default
-    }
-}

@@ -2,6 +2,9 @@
 //! by its own clock, for as long as the lease lasts. If the store reports times, the age that the lease had when the
 //! process first saw it counts as waited. The clocks of two hosts are never compared.
 
+#[cfg(test)]
+mod tests;
+
 use crate::layout::LONGEST_LEASE;
 use crate::objects::Objects;
 use async_trait::async_trait;

@@ -1,11 +1,12 @@
 //! The laws at the codec: an encoded state decodes to the same entries in the same order.
 
+use super::ACTIONS;
 use super::core_laws::Bench;
 use super::strategies::histories;
-use super::{ACTIONS, config};
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseError;
 use state_core::testkit::oracle;
+use state_core::testkit::run::property_config;
 use state_core::{Json, Snapshot, Timestamp, codec};
 
 /// Decodes a snapshot, and asserts the topological law.
@@ -16,7 +17,7 @@ fn read_back(bytes: &[u8]) -> Result<Snapshot, TestCaseError> {
 }
 
 proptest! {
-    #![proptest_config(config())]
+    #![proptest_config(property_config())]
 
     #[test]
     fn encoded_state_decodes_in_the_same_order(history in histories(ACTIONS)) {

@@ -3,12 +3,13 @@
 mod acts;
 mod bench;
 
-use super::{ACTIONS, config, strategies::histories};
+use super::{ACTIONS, strategies::histories};
 pub(crate) use bench::Bench;
 use proptest::prelude::*;
+use state_core::testkit::run::property_config;
 
 proptest! {
-    #![proptest_config(config())]
+    #![proptest_config(property_config())]
 
     #[test]
     fn merge_is_topological_and_equals_the_naive_merge(history in histories(ACTIONS)) {

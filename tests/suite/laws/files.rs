@@ -1,12 +1,12 @@
 //! The laws at the file backend: revisions never change, and every prefix of a journal is an acknowledged state.
 
-use super::config;
 use super::driver::{Checked, Driver, environment, failed, run};
 use super::strategies::histories;
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseError;
 use state_backend_fs::FsBackend;
 use state_core::testkit::oracle;
+use state_core::testkit::run::property_config;
 use state_core::{Frame, Slot, State};
 use state_manager::Stacks;
 use std::fs;
@@ -17,7 +17,7 @@ use std::sync::Arc;
 const ACTIONS: usize = 16;
 
 proptest! {
-    #![proptest_config(config())]
+    #![proptest_config(property_config())]
 
     #[test]
     fn revisions_in_files_never_change(history in histories(ACTIONS)) {

@@ -1,6 +1,5 @@
 //! The laws at the command line: `statectl list` prints the resources in the order of the state.
 
-use super::config;
 use super::driver::{Driver, failed, run};
 use super::files::{broken, folder};
 use super::strategies::histories;
@@ -10,6 +9,7 @@ use proptest::test_runner::TestCaseError;
 use serde_json::Value;
 use state_backend_fs::FsBackend;
 use state_core::testkit::oracle;
+use state_core::testkit::run::property_config;
 use state_core::{Address, DeposedKey, EntryKey, SharedEntry, State};
 use std::path::Path;
 use std::process::Command;
@@ -19,7 +19,7 @@ use std::sync::Arc;
 const ACTIONS: usize = 12;
 
 proptest! {
-    #![proptest_config(config())]
+    #![proptest_config(property_config())]
 
     #[test]
     fn statectl_list_prints_dependencies_first(history in histories(ACTIONS)) {

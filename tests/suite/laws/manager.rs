@@ -1,12 +1,10 @@
 //! The laws at the manager, with the memory backend.
 
 use super::driver::{Driver, run};
-use super::{
-    config,
-    strategies::{histories, work},
-};
+use super::strategies::{histories, work};
 use proptest::prelude::*;
 use state_core::MemoryBackend;
+use state_core::testkit::run::property_config;
 use std::sync::Arc;
 
 /// Maximum number of actions; fewer than in `core_laws`, because the reader replays the whole journal after each
@@ -14,7 +12,7 @@ use std::sync::Arc;
 const ACTIONS: usize = 24;
 
 proptest! {
-    #![proptest_config(config())]
+    #![proptest_config(property_config())]
 
     #[test]
     fn session_state_equals_the_store_after_each_ack(history in histories(ACTIONS)) {

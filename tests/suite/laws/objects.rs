@@ -1,6 +1,5 @@
 //! The laws on an object store: revisions never change, and every prefix of a journal is an acknowledged state.
 
-use super::config;
 use super::driver::{Checked, Driver, environment, failed, run};
 use super::strategies::histories;
 use proptest::prelude::*;
@@ -12,6 +11,7 @@ use state_backend_object_store::{ObjectBackend, Options};
 use state_core::backend::Opening;
 use state_core::journal::FrameKind;
 use state_core::testkit::oracle;
+use state_core::testkit::run::property_config;
 use state_core::{Backend, Lineage, Slot, State};
 use state_manager::Stacks;
 use std::sync::Arc;
@@ -31,7 +31,7 @@ fn backend(store: &Arc<InMemory>, compaction: u64) -> ObjectBackend {
 }
 
 proptest! {
-    #![proptest_config(config())]
+    #![proptest_config(property_config())]
 
     #[test]
     fn revisions_in_objects_never_change(history in histories(ACTIONS)) {

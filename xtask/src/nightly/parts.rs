@@ -205,6 +205,18 @@ pub(super) const PARTS: &[Part] = &[
         },
     },
     Part {
+        name: "fault-pairs",
+        about: "all pairs of faults over thirty operations on an object store, 20,000 pairs in CI",
+        work: Work::Scaled {
+            tests: Tests {
+                cargo: &["-p", "state-backend-object-store", "--test", "objects"],
+                filters: &["two_faults_anywhere_in_thirty_operations_lose_nothing"],
+            },
+            // More than there are pairs.
+            factor: 1_000,
+        },
+    },
+    Part {
         name: "simulation",
         about: "processes on one stack of an object store, with pauses, crashes and takeovers, 20,000 seeds in CI",
         work: Work::Rounds(Rounds {
@@ -307,6 +319,7 @@ pub(super) const TORTURE: &[&str] = &[
     "races",
     "crashes",
     "schedules",
+    "fault-pairs",
     "simulation",
     "models",
     "pairs",

@@ -2,11 +2,15 @@
 
 use super::*;
 use bytes::Bytes;
-use state_core::backend::Tail;
+use state_backend_generic::protocol::{
+    FetchedObjects, Lease, NoExpiry, Owner, Renewal, SeenDocuments, SettledStore, Stack, take_over,
+};
+use state_core::backend::{Holder, NamePointer, NameTarget, Tail};
 use state_core::head::Watermark;
+use state_core::journal::{Fence, FrameKind, genesis};
 use state_core::testkit::clock::SeededEntropy;
 use state_core::testkit::conformance::Bench;
-use state_core::{Backend, ErrorKind, Head};
+use state_core::{Backend, Enveloped, Epoch, ErrorKind, Frame, Head, Lineage, Nonce, Slot, StackName};
 use std::sync::Mutex;
 
 /// Two racing takeovers compute the same epoch. A loser that released the lock by its epoch would release the
@@ -132,4 +136,99 @@ fn takeover_keeps_frames_stored_while_it_reads() {
     let owner = block_on(backend.acquire(lineage, &request)).unwrap();
     assert_eq!(owner.frames.len(), 102, "a fence, 100 frames, a fence");
     assert_eq!(owner.frames[1..101], *frames.lock().unwrap());
+}
+
+/// An owner whose lease was replaced by another lease of the same epoch, as two racing takeovers can compute it. Returns the
+/// owner, the key of the lease and the bytes of the other lease.
+fn owner_beside_another_lease(store: &MemoryStore) -> (Owner, String, Vec<u8>) {
+    let entropy = SeededEntropy::new(1);
+    let backend = backend(store);
+    let bench = Bench::new(&backend, &entropy);
+    let lineage = block_on(bench.stack()).unwrap();
+    let shared: Arc<dyn KeyValueStore> = Arc::new(store.clone());
+    let settled = SettledStore::new(shared, Settings::new("test:"));
+    let stack = Stack::new(settled, lineage, Arc::new(NoExpiry));
+    let (seen, fetched) = (SeenDocuments::default(), FetchedObjects::default());
+    let request = bench.request("anna", None);
+    let takeover = block_on(take_over(&stack, &request, &seen, &fetched)).unwrap();
+    let owner = Owner::new(stack, takeover);
+    assert_eq!(block_on(owner.renew()), Renewal::Confirmed);
+    let key = format!("stacks/{lineage}/lease.json");
+    let own = Lease::decode("lease", &store.value(&key).unwrap()).unwrap();
+    let other = Lease {
+        nonce: Nonce::random(&entropy),
+        holder: Holder::new("bert", "host", 2, "test", None),
+        ..own
+    };
+    let bytes = other.encode();
+    store.put(&key, bytes.clone().into());
+    (owner, key, bytes)
+}
+
+#[test]
+fn renewal_leaves_another_lease_of_its_epoch_alone() {
+    let store = MemoryStore::default();
+    let (owner, key, other) = owner_beside_another_lease(&store);
+    for _ in 0..3 {
+        assert_eq!(block_on(owner.renew()), Renewal::Indeterminate);
+        assert_eq!(store.value(&key).unwrap(), other);
+    }
+}
+
+#[test]
+fn release_leaves_another_lease_of_its_epoch_alone() {
+    let store = MemoryStore::default();
+    let (owner, key, other) = owner_beside_another_lease(&store);
+    block_on(owner.release()).unwrap();
+    assert_eq!(store.value(&key).unwrap(), other);
+}
+
+#[test]
+fn pointer_that_another_process_replaced_is_kept() {
+    let store = MemoryStore::default();
+    let entropy = SeededEntropy::new(1);
+    let backend = backend(&store);
+    let name = StackName::new("shop", "production").unwrap();
+    let target = NameTarget::Lineage(Lineage::random(&entropy));
+    let pointer = || NamePointer::new(name.clone(), target.clone(), Nonce::random(&entropy));
+    let (first, second, third) = (pointer(), pointer(), pointer());
+    block_on(backend.swap_name(&name, None, &first)).unwrap();
+    block_on(backend.swap_name(&name, Some(first.nonce), &second)).unwrap();
+    // The pointer leads to the same stack, but it isn't the one that this process read.
+    let stale = block_on(backend.swap_name(&name, Some(first.nonce), &third)).unwrap_err();
+    assert_eq!(stale.kind(), ErrorKind::Conflict, "{stale}");
+    assert_eq!(block_on(backend.read_name(&name)).unwrap(), Some(second));
+}
+
+/// The fence in the slot decides a race, even if both takeovers have the same epoch.
+#[test]
+fn fence_of_a_racing_takeover_with_the_same_epoch_wins() {
+    let store = MemoryStore::default();
+    let entropy = SeededEntropy::new(1);
+    let backend = backend(&store);
+    let bench = Bench::new(&backend, &entropy);
+    let lineage = block_on(bench.stack()).unwrap();
+    let chain = genesis(lineage);
+    let fence = Fence {
+        previous: None,
+        chain,
+        holder: Holder::new("bert", "host", 2, "test", None),
+    };
+    let (kind, payload) = (FrameKind::Fence, fence.encode());
+    let theirs = Frame::new(
+        kind,
+        Epoch(1),
+        Slot::ZERO,
+        Nonce::random(&entropy),
+        &payload,
+        &chain,
+    )
+    .unwrap();
+    let (other, bytes) = (store.clone(), theirs.bytes().clone());
+    let key = format!("stacks/{lineage}/journal/{:020}", 0);
+    store.before_write_of("/00000000000000000000", move || other.put(&key, bytes));
+    let lost = block_on(bench.acquire(lineage, "anna")).unwrap_err();
+    assert_eq!(lost.kind(), ErrorKind::Conflict, "{lost}");
+    let view = block_on(backend.read_journal(lineage, None)).unwrap();
+    assert_eq!(view.frames, [theirs]);
 }

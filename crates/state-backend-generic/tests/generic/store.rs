@@ -3,7 +3,8 @@
 use async_trait::async_trait;
 use bytes::Bytes;
 use state_backend_generic::{KeyValueStore, ListedKey, RequestError, Value, Version};
-use std::collections::BTreeMap;
+use state_core::Error;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::future::pending;
 use std::sync::{Arc, Mutex};
@@ -22,6 +23,8 @@ pub(crate) enum Fault {
     Dead,
     /// The write takes effect, and the request never completes.
     Never,
+    /// The write has no effect: the store refuses it, as it would refuse every repetition.
+    Refused,
 }
 
 type Hook = Box<dyn FnOnce() + Send>;
@@ -30,10 +33,15 @@ type Hook = Box<dyn FnOnce() + Send>;
 struct Inner {
     values: BTreeMap<String, (u64, Bytes)>,
     writes: usize,
-    fault: Option<(usize, Fault)>,
+    /// The planned faults, by the number of the write.
+    faults: BTreeMap<usize, Fault>,
     dead: bool,
     /// A hook that runs before the first write of a key with this suffix.
     hook: Option<(&'static str, Hook)>,
+    /// A hook that runs before the first read of a key with this suffix.
+    read_hook: Option<(&'static str, Hook)>,
+    /// The keys that lists contain; `None` for all.
+    listed: Option<BTreeSet<String>>,
 }
 
 #[derive(Clone, Default)]
@@ -49,12 +57,14 @@ impl MemoryStore {
     /// Makes a write fail after a number of successful writes.
     pub(crate) fn fail(&self, after: usize, fault: Fault) {
         let mut inner = self.0.lock().unwrap();
-        inner.fault = Some((inner.writes + after, fault));
+        let at = inner.writes + after;
+        inner.faults.insert(at, fault);
     }
 
     pub(crate) fn heal(&self) {
         let mut inner = self.0.lock().unwrap();
-        (inner.dead, inner.fault) = (false, None);
+        inner.dead = false;
+        inner.faults.clear();
     }
 
     pub(crate) fn writes(&self) -> usize {
@@ -65,6 +75,31 @@ impl MemoryStore {
     pub(crate) fn value(&self, key: &str) -> Option<Bytes> {
         let inner = self.0.lock().unwrap();
         inner.values.get(key).map(|(_, value)| value.clone())
+    }
+
+    /// The keys that end with this suffix.
+    pub(crate) fn keys(&self, suffix: &str) -> Vec<String> {
+        let inner = self.0.lock().unwrap();
+        let keys = inner.values.keys().filter(|key| key.ends_with(suffix));
+        keys.cloned().collect()
+    }
+
+    /// Writes a value, as another process does.
+    pub(crate) fn put(&self, key: &str, value: Bytes) {
+        let values = &mut self.0.lock().unwrap().values;
+        let version = values.get(key).map_or(0, |(version, _)| version + 1);
+        values.insert(key.to_owned(), (version, value));
+    }
+
+    /// From now on, lists omit all keys that don't exist yet.
+    pub(crate) fn freeze_lists(&self) {
+        let mut inner = self.0.lock().unwrap();
+        inner.listed = Some(inner.values.keys().cloned().collect());
+    }
+
+    /// Runs a hook before the first read of a key with this suffix.
+    pub(crate) fn before_read_of(&self, file: &'static str, hook: impl FnOnce() + Send + 'static) {
+        self.0.lock().unwrap().read_hook = Some((file, Box::new(hook)));
     }
 
     /// Replaces a value by damage, or removes it.
@@ -98,11 +133,15 @@ impl MemoryStore {
         let (result, fault) = {
             let mut inner = self.0.lock().unwrap();
             inner.answer()?;
-            let fault = inner.fault.filter(|(at, _)| *at == inner.writes);
+            let at = inner.writes;
+            let fault = inner.faults.remove(&at);
             inner.writes += 1;
-            let fault = fault.map(|(_, fault)| fault);
-            if fault == Some(Fault::Before) {
-                return Err(RequestError::no_answer("a fault before the effect"));
+            match fault {
+                Some(Fault::Before) => return Err(RequestError::no_answer("a fault before the effect")),
+                Some(Fault::Refused) => {
+                    return Err(RequestError::Refused(Error::not_applied(key, "it is refused")));
+                }
+                _ => {}
             }
             inner.dead = fault == Some(Fault::Dead);
             (change(&mut inner), fault)
@@ -128,6 +167,15 @@ impl Inner {
 #[async_trait]
 impl KeyValueStore for MemoryStore {
     async fn get(&self, key: &str, _limit: u64) -> Result<Option<Value>, RequestError> {
+        let hook = self
+            .0
+            .lock()
+            .unwrap()
+            .read_hook
+            .take_if(|(file, _)| key.ends_with(*file));
+        if let Some((_, hook)) = hook {
+            hook();
+        }
         let inner = self.0.lock().unwrap();
         inner.answer()?;
         let found = inner.values.get(key);
@@ -166,6 +214,8 @@ impl KeyValueStore for MemoryStore {
         inner.answer()?;
         let found = inner.values.iter().filter(|(key, _)| key.starts_with(prefix));
         let found = found.filter(|(key, _)| after.is_none_or(|after| key.as_str() > after));
+        let listed = inner.listed.as_ref();
+        let found = found.filter(|(key, _)| listed.is_none_or(|listed| listed.contains(*key)));
         let listed = found.map(|(key, (_, bytes))| ListedKey {
             key: key.clone(),
             bytes: bytes.len() as u64,

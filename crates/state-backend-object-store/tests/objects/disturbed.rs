@@ -116,7 +116,7 @@ async fn every_rule_holds_or_fails_honestly_without_retries() {
 }
 
 /// Errors that are honest after a fault of the store.
-fn is_honest(kind: ErrorKind) -> bool {
+pub(crate) fn is_honest(kind: ErrorKind) -> bool {
     matches!(
         kind,
         ErrorKind::Indeterminate | ErrorKind::NotApplied | ErrorKind::Unavailable | ErrorKind::Closed

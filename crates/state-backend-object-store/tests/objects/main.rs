@@ -11,6 +11,7 @@ mod history;
 mod leases;
 mod model;
 mod oracle;
+mod order;
 mod schedules;
 mod simulation;
 mod statuses;

@@ -96,7 +96,7 @@ async fn schedules(seeds: impl Iterator<Item = usize>) -> (usize, usize, usize) 
 }
 
 /// Runs in virtual time, which each thread has for itself.
-fn in_virtual_time<T>(work: impl Future<Output = T>) -> T {
+pub(crate) fn in_virtual_time<T>(work: impl Future<Output = T>) -> T {
     let mut runtime = tokio::runtime::Builder::new_current_thread();
     let runtime = runtime.enable_time().start_paused(true).build();
     runtime.unwrap().block_on(work)

@@ -38,6 +38,7 @@ pub(crate) struct Occurrences {
 impl Occurrences {
     const KINDS: [&'static str; 7] = [
         "takeover",
+        // A write that took effect, and whose sender got no answer.
         "lost answer",
         "compaction",
         "crash",
@@ -48,10 +49,6 @@ impl Occurrences {
 
     fn add(&self, kind: &'static str) {
         *self.counts.lock().unwrap().entry(kind).or_default() += 1;
-    }
-
-    fn lost_answers(&self) {
-        self.add("lost answer");
     }
 
     fn written(&self, path: &Path) {

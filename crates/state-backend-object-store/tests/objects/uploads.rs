@@ -144,6 +144,25 @@ async fn unsettled_completion_is_indeterminate_until_a_retry() {
     }
 }
 
+/// The object is missing after a completion without an answer, and no further upload begins: it may still appear.
+#[tokio::test(start_paused = true)]
+async fn failures_after_an_unanswered_completion_are_indeterminate() {
+    for failure in [StoreFault::Before, StoreFault::Status(403)] {
+        let upload = upload(Duration::from_secs(1)).await;
+        upload.store.fail(COMPLETION, StoreFault::Late(1_000));
+        // The request after the completion reads the object.
+        for after in REQUESTS + 1..REQUESTS + 100 {
+            upload.store.fail(after, failure);
+        }
+        let unknown = upload.create().await.unwrap_err();
+        assert_eq!(unknown.kind(), ErrorKind::Indeterminate, "{failure:?}: {unknown}");
+        upload.store.heal();
+        assert_eq!(upload.there().await, None);
+        upload.store.deliver().await;
+        assert_eq!(upload.there().await.unwrap(), upload.content, "{failure:?}");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn upload_with_failed_parts_is_aborted_and_not_applied() {
     let upload = upload(Duration::from_secs(1)).await;

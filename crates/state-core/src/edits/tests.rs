@@ -12,7 +12,7 @@ use crate::id::Lineage;
 use crate::snapshot::{FactoryInfo, Snapshot};
 use crate::state::State;
 use crate::testkit::oracle::is_topological;
-use crate::testkit::run::scaled;
+use crate::testkit::run::property_config;
 use crate::testkit::strategy::{addresses, entries_in_order};
 use crate::verify;
 use proptest::collection::vec;
@@ -188,7 +188,7 @@ fn check_operation(
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(scaled(1000)))]
+    #![proptest_config(property_config())]
 
     #[test]
     fn edits_keep_valid_state_unnamed_entries_and_ordering(

@@ -418,7 +418,7 @@ pub struct ClosedState {
 
 #[cfg(test)]
 mod tests {
-    use super::{Compaction, Head};
+    use super::{Compaction, Head, Watermark};
     use crate::Enveloped;
     use crate::counter::{Epoch, Generation, Serial, Slot};
     use crate::digest::Digest;
@@ -500,5 +500,31 @@ mod tests {
             assert!(changed.authenticate("head", &key).is_err());
         }
         assert!(head.authenticate("head", &TagKey::new(2)).is_err());
+    }
+
+    /// Without the watermark in the tag, the end of the journal could be cut off without a trace.
+    #[test]
+    fn head_tag_covers_the_watermark() {
+        let key = TagKey::new(1);
+        let lineage = Lineage::from_bits([1; 16]);
+        let mark = |slot| {
+            Some(Watermark {
+                slot: Slot(slot),
+                chain: Digest::of(b"close"),
+            })
+        };
+        let mut head = Head::new(lineage, "shop".parse().unwrap(), Nonce::from_bytes([1; 16]));
+        head.key_id = Some(key.id());
+        head.watermark = mark(9);
+        head.sign(&key);
+        assert!(head.authenticate("head", &key).is_ok());
+        for watermark in [None, mark(8)] {
+            let cut = Head {
+                watermark,
+                ..head.clone()
+            };
+            assert!(!cut.has_content_of(&head));
+            assert!(cut.authenticate("head", &key).is_err(), "{watermark:?}");
+        }
     }
 }

@@ -80,10 +80,13 @@ impl HashPartitions {
 #[cfg(test)]
 mod tests {
     use super::{FULL, HashPartitions};
+    use crate::testkit::run::property_config;
     use proptest::prelude::*;
     use std::collections::BTreeMap;
 
     proptest! {
+        #![proptest_config(property_config())]
+
         #[test]
         fn repeated_keys_are_found_in_all_partitions(
             keys in prop::collection::vec(0..300_u32, 0..500), few in any::<bool>(), capacity in 0..FULL * 20,

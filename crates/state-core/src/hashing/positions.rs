@@ -181,9 +181,12 @@ pub(crate) struct ListTooLong;
 #[cfg(test)]
 mod tests {
     use super::{PositionTable, repeated};
+    use crate::testkit::run::property_config;
     use proptest::prelude::*;
 
     proptest! {
+        #![proptest_config(property_config())]
+
         #[test]
         fn repeated_keys_are_paired_with_the_previous_one(keys in prop::collection::vec(prop::option::of(0..40_u8), 0..200)) {
             let mut pairs = Vec::new();

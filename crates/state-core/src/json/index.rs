@@ -86,6 +86,7 @@ pub(super) fn take<'a>(ends: &mut &'a [ContainerEnd], start: usize) -> Option<(u
 mod tests {
     use crate::json::tests::nested_value;
     use crate::json::{Document, IndexedText, Limits, View};
+    use crate::testkit::run::property_config;
     use proptest::prelude::*;
     use std::ops::Range;
 
@@ -101,6 +102,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(property_config())]
+
         #[test]
         fn views_with_an_index_find_the_same_values(value in nested_value()) {
             let text = format!(" {value} ");

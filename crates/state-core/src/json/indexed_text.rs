@@ -62,6 +62,7 @@ mod tests {
     use super::IndexedText;
     use crate::json::tests::nested_value;
     use crate::json::{Document, Limits, View};
+    use crate::testkit::run::property_config;
     use proptest::prelude::*;
 
     /// The text and the offset of a value and of all values within it.
@@ -76,6 +77,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(property_config())]
+
         #[test]
         fn values_of_a_part_are_those_of_the_whole(list in proptest::collection::vec(nested_value(), 1..5)) {
             let text = format!(" [{}] ", list.join(" , "));

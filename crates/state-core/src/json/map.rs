@@ -145,10 +145,13 @@ impl fmt::Debug for JsonMap {
 #[cfg(test)]
 mod tests {
     use super::{Json, JsonMap};
+    use crate::testkit::run::property_config;
     use proptest::prelude::*;
     use std::collections::BTreeMap;
 
     proptest! {
+        #![proptest_config(property_config())]
+
         #[test]
         fn json_map_behaves_like_a_btree_map(
             acts in proptest::collection::vec(("[a-d]{0,2}", proptest::option::of(0..9_u8)), 0..20)

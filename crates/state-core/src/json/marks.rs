@@ -67,9 +67,12 @@ pub fn marks(bytes: &[u8; BLOCK], is_marked: impl Fn(u8) -> bool) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::{BLOCK, Marks};
+    use crate::testkit::run::property_config;
     use proptest::prelude::*;
 
     proptest! {
+        #![proptest_config(property_config())]
+
         #[test]
         fn marks_are_those_of_a_search_in_steps(
             text in proptest::collection::vec(prop_oneof![any::<u8>(), Just(b'"'), Just(b'a')], 0..300)

@@ -163,9 +163,12 @@ fn between(quotes: u64) -> u64 {
 mod tests {
     use super::skip_container;
     use crate::json::tests::nested_value;
+    use crate::testkit::run::property_config;
     use proptest::prelude::*;
 
     proptest! {
+        #![proptest_config(property_config())]
+
         #[test]
         fn end_of_a_container_is_found_in_any_text(
             value in nested_value(),

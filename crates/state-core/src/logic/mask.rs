@@ -197,8 +197,8 @@ pub fn count_sensitive(snapshot: &Snapshot) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::{Mask, count_sensitive};
-    use crate::{Entry, FactoryInfo, Json, Properties, Snapshot, Timestamp};
+    use super::{Mask, OpaquePointers, count_sensitive, mask_snapshot};
+    use crate::{Entry, FactoryInfo, Json, Properties, Snapshot, Timestamp, codec};
     use std::sync::Arc;
 
     const HIDDEN: &str = "(sensitive)";
@@ -223,6 +223,36 @@ mod tests {
             r#"{"id":"(sensitive)","size":1.50,"user":"ann"}"#
         );
         assert_eq!(Mask::reveal(HIDDEN).id(&sample()).as_deref(), Some("hunter22"));
+    }
+
+    #[test]
+    fn masked_snapshot_contains_no_secret_in_any_field() {
+        let secret = "hunter22";
+        let mut entry = sample();
+        entry.inputs = Properties::new(Json::parse(r#"{"name":"db","password":"hunter22"}"#).unwrap());
+        entry.sensitive_inputs = vec!["password".to_owned()];
+        entry.extensions = [(
+            "tool".to_owned(),
+            Json::parse(r#"{"private":"hunter22","v":1}"#).unwrap(),
+        )]
+        .into();
+        *entry.unknown = [("later".to_owned(), Json::from_string(secret))].into();
+        let mut snapshot = Snapshot::new(FactoryInfo::default(), "s", Timestamp::new(""));
+        snapshot.entries.push(Arc::new(entry));
+        snapshot
+            .outputs
+            .insert("pw".to_owned(), Json::from_string(secret));
+        snapshot.sensitive_outputs.push("pw".to_owned());
+        snapshot.extensions = [("tool".to_owned(), Json::parse(r#"{"raw":"hunter22"}"#).unwrap())].into();
+        let opaque = OpaquePointers {
+            in_entry: &["/private"],
+            in_snapshot: &["/raw"],
+        };
+        let masked = mask_snapshot(&snapshot, HIDDEN, opaque);
+        assert_eq!(masked.entries[0].id.as_deref(), Some(HIDDEN));
+        let text = codec::encode_pretty(&masked);
+        assert!(!text.contains(secret), "{text}");
+        assert!(text.contains("\"db\"") && text.contains("\"v\""), "{text}");
     }
 
     #[test]

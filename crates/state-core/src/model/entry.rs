@@ -2,6 +2,8 @@
 //! library defines, like a Terraform module or a Pulumi component.
 
 mod boxed_field;
+#[cfg(test)]
+pub(crate) mod tests;
 
 pub use boxed_field::{BoxedField, Empty};
 

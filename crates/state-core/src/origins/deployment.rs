@@ -50,10 +50,13 @@ impl UntypedDeployment {
 mod tests {
     use super::UntypedDeployment;
     use crate::error::ErrorKind;
+    use crate::testkit::run::property_config;
     use crate::testkit::strategy::snapshots;
     use proptest::prelude::*;
 
     proptest! {
+        #![proptest_config(property_config())]
+
         #[test]
         fn snapshot_survives_encoding_as_deployment(snapshot in snapshots(8)) {
             let document = UntypedDeployment::of(&snapshot).unwrap();

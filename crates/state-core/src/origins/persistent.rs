@@ -146,6 +146,7 @@ impl Snapshot {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testkit::run::property_config;
     use proptest::prelude::*;
 
     fn meta() -> impl Strategy<Value = SnapshotMeta> {
@@ -157,6 +158,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(property_config())]
+
         #[test]
         fn newer_and_older_are_symmetric(left in meta(), right in meta()) {
             let reverse = match left.relation_to(&right) {

@@ -175,6 +175,7 @@ fn merged<'a, K: 'a, V: 'a>(
 #[cfg(test)]
 mod tests {
     use super::Layered;
+    use crate::testkit::run::property_config;
     use proptest::prelude::*;
     use std::collections::BTreeMap;
     use std::ops::Bound;
@@ -199,6 +200,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(property_config())]
+
         #[test]
         fn layered_map_behaves_like_sorted_map(
             base: BTreeMap<u8, u8>,

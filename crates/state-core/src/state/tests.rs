@@ -3,6 +3,7 @@
 mod agreement;
 mod changes;
 mod moves;
+mod reads;
 mod rules;
 mod table;
 

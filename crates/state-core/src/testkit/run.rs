@@ -1,5 +1,6 @@
 //! Settings of a test run from the environment: the scale of randomized tests, and the log of skipped tests.
 
+use proptest::test_runner::Config;
 use std::fs::OpenOptions;
 use std::io::Write as _;
 use std::thread;
@@ -14,6 +15,19 @@ pub const SKIP_LOG: &str = "STATE_SKIP_LOG";
 pub fn scaled(usual: u32) -> u32 {
     let scale = std::env::var(SCALE).ok().and_then(|text| text.parse().ok());
     usual.saturating_mul(scale.unwrap_or(1).max(1))
+}
+
+/// Minimum number of cases of a property that guards a promise; [`scaled`] multiplies this number.
+const PROPERTY_CASES: u32 = 1_000;
+
+/// Returns the configuration of a property that guards a promise: 1,000 cases times `STATE_TEST_SCALE`, or
+/// `PROPTEST_CASES` if that is higher.
+pub fn property_config() -> Config {
+    let default = Config::default();
+    Config {
+        cases: default.cases.max(scaled(PROPERTY_CASES)),
+        ..default
+    }
 }
 
 /// Reports that the running test is skipped. `missing` is one word for the missing requirement: a program, a variable
@@ -66,7 +80,7 @@ fn running_test() -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{running_test, scaled, skip_line};
+    use super::{PROPERTY_CASES, property_config, running_test, scaled, skip_line};
 
     #[test]
     fn skip_line_has_three_fields_and_one_line_break() {
@@ -86,5 +100,11 @@ mod tests {
     fn count_is_never_below_the_usual_one() {
         assert!(scaled(1_000) >= 1_000);
         assert_eq!(scaled(u32::MAX), u32::MAX);
+    }
+
+    #[test]
+    fn property_runs_at_least_1000_cases() {
+        assert_eq!(PROPERTY_CASES, 1_000);
+        assert!(property_config().cases >= scaled(PROPERTY_CASES));
     }
 }

@@ -3,7 +3,7 @@
 use super::*;
 use proptest::collection::vec;
 use proptest::prelude::*;
-use state_core::testkit::run::scaled;
+use state_core::testkit::run::property_config;
 
 fn authenticator(key: u8, lineage: u8) -> Authenticator {
     Authenticator::new(
@@ -13,7 +13,7 @@ fn authenticator(key: u8, lineage: u8) -> Authenticator {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(scaled(1000)))]
+    #![proptest_config(property_config())]
 
     #[test]
     fn tag_verifies_only_the_tagged_bytes(content in vec(any::<u8>(), 0..64), bit: prop::sample::Index) {

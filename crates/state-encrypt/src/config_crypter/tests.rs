@@ -4,7 +4,7 @@ use super::*;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use state_core::testkit::clock::SeededEntropy;
-use state_core::testkit::run::scaled;
+use state_core::testkit::run::property_config;
 
 fn crypter(key: u8, lineage: u8) -> ConfigCrypter {
     let key = DataKey::from_bytes(&[key; 32]);
@@ -16,7 +16,7 @@ fn crypter(key: u8, lineage: u8) -> ConfigCrypter {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(scaled(1000)))]
+    #![proptest_config(property_config())]
 
     #[test]
     fn encrypted_secret_decrypts_to_itself(context in ".{0,10}", plaintext in vec(any::<u8>(), 0..100)) {

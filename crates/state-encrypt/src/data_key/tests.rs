@@ -3,12 +3,15 @@
 use super::*;
 use proptest::prelude::*;
 use state_core::testkit::clock::SeededEntropy;
+use state_core::testkit::run::property_config;
 
 fn refusal(text: &str) -> &'static str {
     DataKey::from_text(text.as_bytes()).unwrap_err()
 }
 
 proptest! {
+    #![proptest_config(property_config())]
+
     #[test]
     fn key_text_round_trips_with_its_id(bytes: [u8; 32]) {
         let key = DataKey::from_bytes(&bytes);

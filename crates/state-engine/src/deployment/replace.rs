@@ -212,8 +212,9 @@ impl Deployment {
             let is_contained = entry.is_live() && entry.deleted_with.as_ref() == Some(&root.address);
             // An entry that refers to an entry in `before` must itself be deleted before that entry, so it belongs to
             // `before` and not to `with`.
-            let mut references = entry.references();
-            let refers_to_those = references.any(|reference| before_names.contain_target(&reference.to));
+            let refers_to_those = entry
+                .references()
+                .any(|reference| before_names.contain_target(&reference.to));
             if is_contained && deletes_contained && !refers_to_those {
                 going.insert_names_of(&entry);
                 deleted_first.with.push(entry);

@@ -15,7 +15,7 @@ use state_formats::Error;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Number of valid states, and of corrupt ones.
-const HALF: u32 = 180;
+const HALF: u32 = 1_000;
 
 #[test]
 fn valid_states_are_read_reduced_and_written_unchanged() {

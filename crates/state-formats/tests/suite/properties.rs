@@ -7,7 +7,7 @@ mod node;
 use crate::support::{assert_topological, export, extension, import, stored};
 use generate::{Choices, state};
 use proptest::prelude::*;
-use state_core::testkit::run::scaled;
+use state_core::testkit::run::property_config;
 use state_core::{Json, Serial};
 
 /// The random choices of a generator; proptest shrinks them to zeros.
@@ -16,7 +16,7 @@ fn choices() -> impl Strategy<Value = Choices> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(scaled(300)))]
+    #![proptest_config(property_config())]
 
     #[test]
     fn state_in_terraform_layout_needs_no_original_text(mut choices in choices()) {

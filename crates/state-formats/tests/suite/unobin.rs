@@ -4,8 +4,9 @@
 //! available.
 
 use crate::support::{check_import, detect, export_as, stored, try_import_as};
-use state_core::{Serial, Snapshot};
-use state_formats::{Error, ImportVerdict, Imported, Refusal};
+use state_core::sensitive::Marks;
+use state_core::{Properties, Serial, Snapshot};
+use state_formats::{Error, ImportVerdict, Imported, Refusal, add_marks};
 
 const EMPTY: &str = r#"{
   "format-version": 1,
@@ -125,6 +126,26 @@ fn unchanged_snapshot_roundtrips_byte_for_byte() {
         assert_eq!(export(&imported.snapshot), text);
         assert_eq!(export(&kept(&imported, 0)), text);
     }
+}
+
+#[test]
+fn marks_added_after_the_import_are_not_exported() {
+    let mut snapshot = import(FULL).snapshot;
+    for entry in &mut snapshot.entries {
+        let pointers = |side: &Option<Properties>| {
+            let members = side.iter().flat_map(|side| side.json().view().members());
+            let names = members.flatten().map(|(name, _)| format!("/{name}"));
+            names.collect::<Vec<_>>()
+        };
+        let (inputs, outputs) = (pointers(&entry.inputs), pointers(&entry.outputs));
+        add_marks(std::sync::Arc::make_mut(entry), Marks { inputs, outputs });
+    }
+    let marked = snapshot
+        .entries
+        .iter()
+        .filter(|entry| !entry.sensitive_inputs.is_empty());
+    assert!(marked.count() > 1);
+    assert_eq!(export(&stored(&snapshot)), FULL);
 }
 
 #[test]

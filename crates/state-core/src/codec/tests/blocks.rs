@@ -3,6 +3,7 @@
 use super::laws::snapshot;
 use super::{encode_stored, with_entries};
 use crate::codec::{decode, decode_stored};
+use crate::testkit::run::property_config;
 use crate::{Error, Result, Snapshot};
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -47,6 +48,8 @@ fn outcome(result: Result<Snapshot>) -> std::result::Result<Snapshot, String> {
 }
 
 proptest! {
+    #![proptest_config(property_config())]
+
     #[test]
     fn blocks_and_threads_change_no_result(
         snapshot in snapshot(),

@@ -6,6 +6,7 @@ use crate::codec::{decode_stored, entry_text};
 use crate::entry::Provider;
 use crate::json::JsonMap;
 use crate::snapshot::{Continuation, ForeignSerial, Manifest, Plugin};
+use crate::testkit::run::property_config;
 use crate::{
     Address, Dependency, DeposedKey, Entry, EntryType, FactoryInfo, Json, Lineage, MutationId, Op,
     PendingOperation, Properties, Serial, Snapshot, Timestamp, Uid,
@@ -253,6 +254,8 @@ pub(super) fn snapshot() -> impl Strategy<Value = Snapshot> {
 }
 
 proptest! {
+    #![proptest_config(property_config())]
+
     #[test]
     fn encoded_snapshot_decodes_to_itself(snapshot in snapshot()) {
         let stored = encode_stored(&snapshot);

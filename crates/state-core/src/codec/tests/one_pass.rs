@@ -4,6 +4,7 @@ use super::laws::entry;
 use crate::codec::canonical_entry::{self, Scratch};
 use crate::codec::reader::{self, Reader, TextPool};
 use crate::codec::{entry_text, read};
+use crate::testkit::run::property_config;
 use crate::{Entry, Json};
 use proptest::collection::vec;
 use proptest::prelude::{any, prop_assert, prop_assert_eq, proptest};
@@ -32,6 +33,8 @@ fn is_plain(entry: &Entry) -> bool {
 }
 
 proptest! {
+    #![proptest_config(property_config())]
+
     #[test]
     fn stored_entry_is_decoded_in_one_pass(entry in entry()) {
         let text = entry_text(&entry);

@@ -69,3 +69,82 @@ impl<'a> ChainAnchors<'a> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::ChainAnchors;
+    use crate::backend::Tail;
+    use crate::head::{Base, Watermark};
+    use crate::{Digest, Head, Lineage, Nonce, Slot};
+
+    fn head() -> Head {
+        let lineage = Lineage::from_bits([1; 16]);
+        let name = "shop/production".parse().unwrap();
+        Head::new(lineage, name, Nonce::from_bytes([1; 16]))
+    }
+
+    fn tail(next: u64, chain: &[u8]) -> Tail {
+        Tail {
+            next: Slot(next),
+            chain: Digest::of(chain),
+        }
+    }
+
+    #[test]
+    fn journal_that_ends_before_the_watermark_is_truncated() {
+        let closed = Head {
+            watermark: Some(Watermark {
+                slot: Slot(6),
+                chain: Digest::of(b"close"),
+            }),
+            ..head()
+        };
+        let anchors = ChainAnchors::of(&closed);
+        let truncated = anchors.finish(tail(6, b"before")).unwrap_err();
+        assert!(truncated.contains("reached slot 7"), "{truncated}");
+        assert_eq!(anchors.finish(tail(7, b"close")), Ok(()));
+        assert_eq!(anchors.finish(tail(9, b"after")), Ok(()));
+    }
+
+    #[test]
+    fn journal_that_ends_before_the_base_is_truncated() {
+        let checkpointed = Head {
+            base: Base {
+                start: Slot(4),
+                chain: Digest::of(b"base"),
+                ..head().base
+            },
+            ..head()
+        };
+        let anchors = ChainAnchors::of(&checkpointed);
+        assert!(anchors.finish(tail(3, b"before")).is_err());
+        assert_eq!(anchors.finish(tail(4, b"base")), Ok(()));
+    }
+
+    #[test]
+    fn other_chain_at_a_recorded_point_is_refused() {
+        let recorded = Head {
+            base: Base {
+                start: Slot(4),
+                chain: Digest::of(b"base"),
+                ..head().base
+            },
+            watermark: Some(Watermark {
+                slot: Slot(6),
+                chain: Digest::of(b"close"),
+            }),
+            ..head()
+        };
+        let anchors = ChainAnchors::of(&recorded);
+        assert_eq!(anchors.chain_before(Slot(4)), Some(Digest::of(b"base")));
+        for (next, chain) in [(4, b"base" as &[u8]), (7, b"close")] {
+            assert_eq!(anchors.pass(tail(next, chain)), Ok(()));
+            assert!(anchors.pass(tail(next, b"other")).is_err(), "slot {next}");
+        }
+        assert_eq!(
+            anchors.pass(tail(5, b"other")),
+            Ok(()),
+            "no point is recorded here"
+        );
+    }
+}

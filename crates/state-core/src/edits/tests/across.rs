@@ -12,7 +12,7 @@ use crate::moves::{MoveEnd, MoveIn, MoveOut, MoveOutcome, Peer};
 use crate::snapshot::{FactoryInfo, Snapshot};
 use crate::state::{LoadedSnapshots, State, replay};
 use crate::testkit::oracle::is_topological;
-use crate::testkit::run::scaled;
+use crate::testkit::run::property_config;
 use crate::testkit::strategy::entries_in_order;
 use crate::update::{UpdateInfo, UpdateKind};
 use crate::{Base, Epoch, Slot, codec, verify};
@@ -205,7 +205,7 @@ fn run(source: &State, destination: &State, plan: &MovePlan) -> Result<(), TestC
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(scaled(1000)))]
+    #![proptest_config(property_config())]
 
     #[test]
     fn move_keeps_both_stacks_valid_and_loses_no_entry(

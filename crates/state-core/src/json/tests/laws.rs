@@ -1,6 +1,6 @@
 //! Property tests on random texts, compared with `serde_json` where possible.
 
-use crate::testkit::run::scaled;
+use crate::testkit::run::property_config;
 use std::collections::BTreeSet;
 use std::fmt::{self, Write as _};
 
@@ -240,7 +240,7 @@ fn agrees_with_the_oracle(bytes: &[u8]) -> Result<(), TestCaseError> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: scaled(400), failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(property_config())]
 
     #[test]
     fn canonical_text_matches_the_naive_oracle(tree in tree(), noise in noise()) {

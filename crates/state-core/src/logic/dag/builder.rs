@@ -319,6 +319,7 @@ mod tests {
     use crate::address::{Address, Dependency};
     use crate::dag::lists::NONE;
     use crate::entry::{Entry, SharedEntry};
+    use crate::testkit::run::property_config;
     use proptest::prelude::*;
     use std::collections::BTreeMap;
 
@@ -359,6 +360,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(property_config())]
+
         #[test]
         fn nodes_are_numbered_by_text_in_list_order(
             plans in (1..400_u16).prop_flat_map(|limit| {

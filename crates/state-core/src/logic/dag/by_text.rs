@@ -71,10 +71,13 @@ fn common_prefix<'t>(mut texts: impl Iterator<Item = &'t [u8]>) -> usize {
 #[cfg(test)]
 mod tests {
     use super::sorted;
+    use crate::testkit::run::property_config;
     use proptest::prelude::*;
     use std::collections::BTreeSet;
 
     proptest! {
+        #![proptest_config(property_config())]
+
         #[test]
         fn texts_are_sorted_by_their_bytes(texts: BTreeSet<String>, repeated in "[a-c]{0,20}") {
             let mut texts: Vec<String> = texts.into_iter().map(|text| text.replace('\0', "")).collect();

@@ -245,10 +245,13 @@ impl Buffer {
 mod tests {
     use super::PointerTags;
     use crate::hashing::Hash32;
+    use crate::testkit::run::property_config;
     use proptest::prelude::*;
     use std::collections::BTreeSet;
 
     proptest! {
+        #![proptest_config(property_config())]
+
         #[test]
         fn tags_of_two_ranges_are_distinct(
             main in prop::collection::btree_set(0..1_u64 << 30, 1..100),

@@ -63,10 +63,13 @@ impl RankQueue {
 #[cfg(test)]
 mod tests {
     use super::RankQueue;
+    use crate::testkit::run::property_config;
     use proptest::prelude::*;
     use std::collections::BTreeSet;
 
     proptest! {
+        #![proptest_config(property_config())]
+
         #[test]
         fn rank_queue_takes_the_smallest_number(
             (limit, steps) in (1..20_000_u32).prop_flat_map(|limit| {

@@ -6,7 +6,7 @@ use super::{Cycle, stable_order, topological_order};
 use crate::address::{Address, Dependency, DeposedKey, EntryKey};
 use crate::entry::{Entry, SharedEntry};
 use crate::testkit::oracle;
-use crate::testkit::run::scaled;
+use crate::testkit::run::property_config;
 use crate::testkit::strategy::entries_in_order;
 use crate::verify::{Rule, Violation};
 use proptest::prelude::*;
@@ -191,6 +191,8 @@ fn assert_is_cycle(entries: &[SharedEntry], cycle: &Cycle) {
 }
 
 proptest! {
+    #![proptest_config(property_config())]
+
     #[test]
     fn canonical_order_is_topological_and_input_independent(
         (given, shuffled) in entries_in_order(24).prop_flat_map(|entries| {
@@ -276,7 +278,7 @@ proptest! {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(scaled(32)))]
+    #![proptest_config(property_config())]
 
     // Lists longer than the blocks in which a graph looks up addresses.
     #[test]

@@ -2,11 +2,12 @@
 
 use super::{SnapshotDiff, diff, entry_changes, properties};
 use crate::address::{Address, EntryKey};
+use crate::entry::tests::{each_field_changed, plain};
 use crate::entry::{Entry, SharedEntry};
 use crate::environment::Timestamp;
 use crate::json::{Json, Properties};
 use crate::snapshot::{FactoryInfo, Snapshot};
-use crate::testkit::run::scaled;
+use crate::testkit::run::property_config;
 use crate::testkit::strategy::{entries_in_order, json_objects, snapshots};
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -104,7 +105,7 @@ fn with_secrets(mut entry: Entry, number: usize, rest: &Properties, by_name: boo
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(scaled(256)))]
+    #![proptest_config(property_config())]
 
     #[test]
     fn snapshot_equals_itself(snapshot in snapshots(8)) {
@@ -227,6 +228,17 @@ fn changes(old: &str, new: &str, old_marks: &[&str], new_marks: &[&str]) -> Vec<
             )
         })
         .collect()
+}
+
+#[test]
+fn change_of_any_single_field_is_listed() {
+    let old = snapshot(vec![plain().into()]);
+    for (field, entry) in each_field_changed() {
+        let new = snapshot(vec![entry.into()]);
+        let is_ignored = field == "modified";
+        assert_eq!(diff(&old, &new).is_empty(), is_ignored, "{field} is set");
+        assert_eq!(diff(&new, &old).is_empty(), is_ignored, "{field} is cleared");
+    }
 }
 
 #[test]

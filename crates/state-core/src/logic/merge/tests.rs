@@ -5,7 +5,7 @@ use crate::address::{Address, Dependency, EntryKey};
 use crate::dag::Graph;
 use crate::entry::{Entry, SharedEntry};
 use crate::testkit::oracle;
-use crate::testkit::run::scaled;
+use crate::testkit::run::property_config;
 use crate::testkit::strategy::entries_in_order;
 use proptest::prelude::*;
 use std::collections::BTreeSet;
@@ -92,6 +92,8 @@ fn left(update: &Update) -> Vec<SharedEntry> {
 }
 
 proptest! {
+    #![proptest_config(property_config())]
+
     #[test]
     fn merge_is_topological_at_every_point_of_an_update(
         base in entries_in_order(20),
@@ -111,7 +113,7 @@ proptest! {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(scaled(32)))]
+    #![proptest_config(property_config())]
 
     // Lists longer than the blocks in which addresses are looked up.
     #[test]

@@ -8,7 +8,7 @@ use crate::id::Uid;
 use crate::json::{Json, Properties};
 use crate::snapshot::{FactoryInfo, Snapshot};
 use crate::testkit::oracle::is_topological;
-use crate::testkit::run::scaled;
+use crate::testkit::run::property_config;
 use crate::testkit::strategy::{corrupted, snapshots};
 use crate::verify::{self, Rule};
 use proptest::prelude::*;
@@ -286,7 +286,7 @@ fn shuffled(snapshot: Snapshot) -> impl Strategy<Value = Snapshot> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(scaled(500)))]
+    #![proptest_config(property_config())]
 
     #[test]
     fn repair_is_verified_and_idempotent(broken in broken_snapshots()) {

@@ -59,10 +59,13 @@ impl EntrySecrets {
 mod tests {
     use super::EntrySecrets;
     use crate::logic::sensitive::{SecretStrings, covered_spans};
+    use crate::testkit::run::property_config;
     use crate::testkit::strategy::snapshots;
     use proptest::prelude::*;
 
     proptest! {
+        #![proptest_config(property_config())]
+
         #[test]
         fn secrets_found_together_are_those_found_apart(snapshot in snapshots(6)) {
             for (_, entry) in snapshot.all_entries() {

@@ -147,6 +147,7 @@ fn filter_bit(window: &[u8], words: usize) -> (usize, u64) {
 #[cfg(test)]
 mod tests {
     use super::Parts;
+    use crate::testkit::run::property_config;
     use proptest::collection::vec;
     use proptest::prelude::{prop_assert_eq, proptest};
 
@@ -156,6 +157,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(property_config())]
+
         #[test]
         fn index_agrees_with_a_naive_search(
             secrets in vec("[ab]{8,20}", 0..6),

@@ -3,6 +3,7 @@
 use super::{
     Marks, SecretStrings, covered_pointers, find_copies, has_sensitive, mask, mask_entry, mask_outputs,
 };
+use crate::testkit::run::property_config;
 use crate::{Address, Entry, FactoryInfo, Json, Properties, Snapshot, Timestamp};
 use proptest::collection::{btree_map, vec};
 use proptest::prelude::{Just, Strategy, prop_assert, prop_assert_eq, prop_oneof, proptest};
@@ -234,6 +235,8 @@ fn paths() -> impl Strategy<Value = Vec<String>> {
 }
 
 proptest! {
+    #![proptest_config(property_config())]
+
     #[test]
     fn masked_entry_contains_no_marked_string(
         inputs in fields(),

@@ -10,7 +10,7 @@ use crate::environment::Timestamp;
 use crate::error::Error;
 use crate::snapshot::{Continuation, FactoryInfo, Snapshot};
 use crate::testkit::oracle;
-use crate::testkit::run::scaled;
+use crate::testkit::run::property_config;
 use crate::testkit::strategy::{corrupted, entries_in_order, snapshots};
 use proptest::prelude::*;
 
@@ -107,7 +107,7 @@ fn plain_report(entries: &[SharedEntry]) -> Report {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(scaled(64)))]
+    #![proptest_config(property_config())]
 
     // Lists longer than the blocks in which a graph looks up addresses.
     #[test]
@@ -139,6 +139,8 @@ proptest! {
 }
 
 proptest! {
+    #![proptest_config(property_config())]
+
     #[test]
     fn valid_snapshot_has_no_violations(snapshot in snapshots(24)) {
         prop_assert_eq!(lines(&verify(&snapshot)), Vec::<String>::new());

@@ -1,4 +1,4 @@
-//! One test for each cell of the table in [`crate::mutation`].
+//! One test for each cell of the table in [`crate::mutation`], except for reads.
 
 use super::*;
 use crate::entry::Provider;
@@ -196,37 +196,6 @@ fn discard_removes_even_a_protected_entry() {
     let id = bench.begin(begin).unwrap();
     assert_eq!(bench.end(id, Outcome::Succeeded, None, &[]), vec![]);
     assert!(bench.state.is_empty());
-}
-
-#[test]
-fn read_records_new_and_known_external_entries() {
-    let mut bench = Bench::with([Entry {
-        external: true,
-        ..resource("a", &[])
-    }]);
-    assert_eq!(
-        bench.run(
-            Op::Read,
-            Entry {
-                external: true,
-                id: Some("1".into()),
-                ..resource("a", &[])
-            }
-        ),
-        vec![]
-    );
-    assert_eq!(
-        bench.run(
-            Op::Read,
-            Entry {
-                external: true,
-                ..resource("b", &["a"])
-            }
-        ),
-        vec![]
-    );
-    assert_eq!(bench.order(), ["a", "b"]);
-    assert_eq!(bench.entry("a").id.as_deref(), Some("1"));
 }
 
 #[test]

@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use proptest::sample::Index;
 use state_core::head::SealingPolicy;
 use state_core::testkit::oracle::is_topological;
-use state_core::testkit::run::scaled;
+use state_core::testkit::run::property_config;
 use state_core::testkit::strategy::{json_objects, json_values, snapshots};
 use state_core::{Address, Entry, Json, Properties, Snapshot, Uid, codec, verify};
 use std::sync::Arc;
@@ -79,7 +79,7 @@ fn sealable(mut snapshot: Snapshot) -> Snapshot {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(scaled(1000)))]
+    #![proptest_config(property_config())]
 
     #[test]
     fn sealed_value_opens_to_the_same_value(value in values(), policy in policies()) {
@@ -158,7 +158,7 @@ proptest! {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(scaled(200)))]
+    #![proptest_config(property_config())]
 
     #[test]
     fn sealing_keeps_entry_order_and_verification_results(snapshot in snapshots(10), policy in policies()) {

@@ -2,6 +2,7 @@
 
 use super::{InstanceAddress, Key, Mode, ModulePath, ResourceAddress};
 use proptest::prelude::*;
+use state_core::testkit::run::property_config;
 
 fn with_key(key: Option<Key>) -> InstanceAddress {
     let resource = ResourceAddress {
@@ -116,6 +117,8 @@ fn instance_keys_sort_none_then_numbers_then_strings() {
 }
 
 proptest! {
+    #![proptest_config(property_config())]
+
     #[test]
     fn printed_address_parses_back(text in any::<String>(), number in any::<i64>(), plain in any::<bool>()) {
         let key = if plain { Key::Number(number) } else { Key::Text(text) };

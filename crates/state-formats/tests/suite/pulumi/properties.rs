@@ -7,7 +7,7 @@ use super::text::{compact, exported, indented, numbered};
 use crate::properties::generate::Choices;
 use crate::support::{detect, encrypted_secrets, stored};
 use proptest::prelude::*;
-use state_core::testkit::run::scaled;
+use state_core::testkit::run::property_config;
 use std::sync::Arc;
 
 fn choices() -> impl Strategy<Value = Choices> {
@@ -27,7 +27,7 @@ fn resources(document: &mut serde_json::Value) -> Option<&mut Vec<serde_json::Va
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(scaled(300)))]
+    #![proptest_config(property_config())]
 
     #[test]
     fn state_in_pulumi_layout_needs_no_original_text(mut choices in choices()) {

@@ -135,6 +135,20 @@ fn failed_decryption_leaves_the_snapshot_unchanged() {
     refused(&moved, PASSPHRASE, "/password can't be decrypted");
 }
 
+/// The stack's outputs are opened last.
+#[test]
+fn unreadable_output_leaves_pending_operations_sealed() {
+    let mut document = document();
+    let resource = document["deployment"]["resources"][3].clone();
+    document["deployment"]["pending_operations"] = json!([{"resource": resource, "type": "updating"}]);
+    document["deployment"]["resources"][0]["outputs"]["token"] = secret(&TEXT.replace("NavU", "NavV"));
+    let mut snapshot = import(&compact(&document)).snapshot;
+    let before = snapshot.clone();
+    let error = Pulumi.open_secrets(&mut snapshot, PASSPHRASE);
+    assert_eq!(error.expect_err("an output is damaged").kind(), ErrorKind::Sealed);
+    assert_eq!(snapshot, before);
+}
+
 /// The stack's outputs are opened before the root resource records that they were.
 #[test]
 fn unreadable_root_resource_leaves_the_outputs_sealed() {
