@@ -8,7 +8,6 @@ use crate::known_stacks::KnownStacks;
 use crate::objects::history_page::PageLimits;
 use crate::objects::in_use::ObjectsInUse;
 use crate::standing::OpeningObserver;
-use crate::write::checkpointer::CHECKPOINT_BYTES;
 use state_core::crypter::CrypterProvider;
 use state_core::sealing::{KeyProvider, StackKey};
 use state_core::{Backend, Error, Head, KeyId, Lineage, Nonce, Result, StackName, Timestamp};
@@ -16,6 +15,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+
+/// The default of [`StoreContext::checkpoint_bytes`]. Tests set less.
+const CHECKPOINT_BYTES: u64 = 1 << 20;
 
 /// A store as this client uses it: the backend and the settings with which all of its stacks are opened.
 #[derive(Clone, Debug)]

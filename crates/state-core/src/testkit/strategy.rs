@@ -11,7 +11,7 @@ mod tests;
 
 pub use corrupt::{Corruption, corrupted};
 pub use json::{json_objects, json_values};
-pub use list::entries_in_order;
+pub use list::{entries_in_order, short_or_long_list};
 pub use snapshot::snapshots;
 
 use crate::address::Address;

@@ -157,7 +157,7 @@ fn silence() {
     }));
 }
 
-/// Runs one lifecycle.
+/// Runs the lifecycle of this seed, and returns what it covered.
 async fn run_lifecycle(seed: u64, extras: Extras) -> Result<Coverage, String> {
     let random = Random::new(seed);
     // Every eighth lifecycle uses a stack that encrypts every value.

@@ -19,17 +19,14 @@ use std::sync::Arc;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
-/// A checkpoint is due when the frames since the last started checkpoint have more bytes than this limit, and more
-/// bytes than the snapshots of the base.
-pub(crate) const CHECKPOINT_BYTES: u64 = 1 << 20;
-
 /// The queue's handle for the background task: sends work to the task and stops it.
 pub(crate) struct Checkpointer {
     tasks: mpsc::UnboundedSender<Task>,
     base: watch::Receiver<Base>,
     /// Total size in bytes of the frames since the last started checkpoint; at first, of the frames since the base.
     journal_bytes: u64,
-    /// The size of these frames from which a checkpoint can be due: [`CHECKPOINT_BYTES`], or less in tests.
+    /// The size of these frames from which a checkpoint can be due. It is due if they also have more bytes than the snapshots of
+    /// the base.
     min_bytes: u64,
     /// What a reader loads for the frames since the last started checkpoint; at first, for those since the base.
     loads: Loads,

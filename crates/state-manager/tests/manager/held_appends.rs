@@ -135,7 +135,7 @@ async fn change_is_shown_only_after_its_append() {
     timeout(LONG, &mut job).await.unwrap_err();
     assert_eq!(held.shown().await, (0, 0), "the append is held");
     held.connection.resume();
-    job.await.1.unwrap();
+    drop(job.await.1.unwrap());
     assert_eq!(held.shown().await, (1, 1));
 }
 

@@ -7,7 +7,7 @@ use crate::address::{Address, Dependency, DeposedKey, EntryKey};
 use crate::entry::{Entry, SharedEntry};
 use crate::testkit::oracle;
 use crate::testkit::run::property_config;
-use crate::testkit::strategy::entries_in_order;
+use crate::testkit::strategy::{entries_in_order, short_or_long_list};
 use crate::verify::{Rule, Violation};
 use proptest::prelude::*;
 use std::collections::BTreeSet;
@@ -283,7 +283,7 @@ proptest! {
     // Lists longer than the blocks in which a graph looks up addresses.
     #[test]
     fn graph_refers_to_the_entries_that_a_search_finds(
-        entries in entries_in_order(300).prop_shuffle(),
+        entries in short_or_long_list(300).prop_shuffle(),
         is_own in prop::collection::vec(any::<bool>(), 1..9),
         is_missing in prop::collection::vec(prop::bool::weighted(0.1), 1..9),
     ) {

@@ -6,7 +6,7 @@ use crate::dag::Graph;
 use crate::entry::{Entry, SharedEntry};
 use crate::testkit::oracle;
 use crate::testkit::run::property_config;
-use crate::testkit::strategy::entries_in_order;
+use crate::testkit::strategy::{entries_in_order, short_or_long_list};
 use proptest::prelude::*;
 use std::collections::BTreeSet;
 
@@ -118,7 +118,7 @@ proptest! {
     // Lists longer than the blocks in which addresses are looked up.
     #[test]
     fn merge_of_long_lists_matches_the_oracle(
-        base in entries_in_order(300),
+        base in short_or_long_list(300),
         new in entries_in_order(10),
         is_done in prop::collection::vec(any::<bool>(), 1..9),
     ) {

@@ -11,7 +11,7 @@ use crate::error::Error;
 use crate::snapshot::{Continuation, FactoryInfo, Snapshot};
 use crate::testkit::oracle;
 use crate::testkit::run::property_config;
-use crate::testkit::strategy::{corrupted, entries_in_order, snapshots};
+use crate::testkit::strategy::{corrupted, short_or_long_list, snapshots};
 use proptest::prelude::*;
 
 fn address(text: &str) -> Address {
@@ -112,7 +112,7 @@ proptest! {
     // Lists longer than the blocks in which a graph looks up addresses.
     #[test]
     fn report_equals_that_of_a_search(
-        entries in entries_in_order(200),
+        entries in short_or_long_list(200),
         moved in prop::collection::vec(any::<(prop::sample::Index, prop::sample::Index)>(), 0..6),
         removed in prop::collection::vec(any::<prop::sample::Index>(), 0..3),
         again in prop::collection::vec(any::<prop::sample::Index>(), 0..3),
