@@ -192,5 +192,9 @@ async fn client_lock_set_during_the_acquisition_is_respected() {
     let status = stack.lock_status().await.unwrap();
     assert_eq!((status.holder, status.client_lock), (None, Some(lock.clone())));
     deploy(&stack.clone().with_client_lock(&lock.id), &["b"]).await;
-    assert_eq!(names(&stack).await, ["a", "b"]);
+    assert_eq!(
+        names(&stack).await,
+        ["b", "a"],
+        "the entry of the last update is first"
+    );
 }

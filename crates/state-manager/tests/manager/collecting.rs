@@ -6,7 +6,6 @@ mod interrupted;
 mod laws;
 #[cfg(feature = "fs")]
 mod racing;
-mod shared_snapshots;
 
 use super::*;
 use state_core::backend::{CollectableStore, ObjectKind, StoredItemName};
