@@ -37,21 +37,14 @@ const PAIRS: &str = "5000";
 pub(crate) fn run(args: &[&str]) -> Result<(), Failure> {
     let mutants = Mutant::all(&root())?;
     let chosen = choose(&mutants, args, seed_of_commit)?;
-    judge(&chosen, BTreeSet::new())
+    judge(&chosen)
 }
 
-/// A step of CI: a few mutants of one package. All tests have just passed without a patch.
-pub(crate) fn sample() -> Result<(), Failure> {
-    let mutants = Mutant::all(&root())?;
-    let chosen = choose(&mutants, &["--sample", "3"], seed_of_commit)?;
-    let sound = chosen.iter().map(|mutant| mutant.run()).collect();
-    judge(&chosen, sound)
-}
-
-/// Runs these mutants and prints the verdict on each. The tests in `sound` are known to pass without a patch.
-fn judge(mutants: &[&Mutant], mut sound: BTreeSet<Tests>) -> Result<(), Failure> {
+/// Runs these mutants and prints the verdict on each.
+fn judge(mutants: &[&Mutant]) -> Result<(), Failure> {
     let scratch = Scratch::open()?;
     scratch.copy_tree()?;
+    let mut sound = BTreeSet::new();
     let mut survivors = Vec::new();
     for mutant in mutants {
         let verdict = verdict(mutant, &scratch, &mut sound)

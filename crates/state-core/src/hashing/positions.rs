@@ -200,7 +200,7 @@ mod tests {
 
         // Few different hashes, so that nearly all keys collide.
         #[test]
-        fn position_table_finds_keys_with_equal_hashes(keys in prop::collection::vec(any::<u16>(), 0..300)) {
+        fn position_table_finds_keys_with_equal_hashes(keys in prop::collection::vec(0..1_000_u16, 0..300)) {
             let mut table = PositionTable::default();
             let hash = |key: u16| if key.is_multiple_of(2) { u32::MAX } else { u32::from(key % 5) };
             for (at, &key) in (0..).zip(&keys) {
@@ -208,7 +208,7 @@ mod tests {
                 let first = keys.iter().position(|other| *other == key).unwrap();
                 prop_assert_eq!(known, (first < at as usize).then_some(first as u32));
             }
-            for key in 0..=u16::MAX {
+            for key in 0..1_100 {
                 let found = table.find(hash(key), |other| keys[other as usize] == key);
                 prop_assert_eq!(found, keys.iter().position(|other| *other == key).map(|at| at as u32));
             }

@@ -28,10 +28,10 @@ pub fn entries_in_order(max: usize) -> impl Strategy<Value = Vec<SharedEntry>> {
     })
 }
 
-/// Generates as [`entries_in_order`] does: one list in 16 has up to `max` entries, and the others have up to 24. So a slow check
+/// Generates as [`entries_in_order`] does: one list in 32 has up to `max` entries, and the others have up to 16. So a slow check
 /// sees long lists, too.
 pub fn short_or_long_list(max: usize) -> impl Strategy<Value = Vec<SharedEntry>> {
-    proptest::prop_oneof![15 => entries_in_order(24), 1 => entries_in_order(max)]
+    proptest::prop_oneof![31 => entries_in_order(16), 1 => entries_in_order(max)]
 }
 
 /// An entry whose references are not resolved yet.
