@@ -159,7 +159,7 @@ pub(crate) fn decode(text: &str) -> std::result::Result<String, String> {
 mod tests {
     use super::{StoreUrl, file_url, without_userinfo};
     use proptest::prelude::*;
-    use state_core::testkit::run::scaled;
+    use state_core::testkit::run::property_config;
 
     /// The configuration values in a URL for a backend whose location has these fields.
     fn given(url: &str, location: &[&str]) -> Result<Vec<(String, String)>, String> {
@@ -227,7 +227,7 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(ProptestConfig::with_cases(scaled(1000)))]
+        #![proptest_config(property_config())]
 
         #[test]
         fn any_path_round_trips_through_its_url(path in "\\PC{1,40}") {

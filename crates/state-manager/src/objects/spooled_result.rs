@@ -273,6 +273,7 @@ mod tests {
         assert_eq!(SpooledResult::read(&kept).unwrap(), result);
         assert_eq!(std::fs::read(&torn).unwrap(), b"{\"half");
     }
+
     #[test]
     fn spooled_result_is_durable_before_it_counts_as_kept() {
         let root = tempfile::tempdir().unwrap();

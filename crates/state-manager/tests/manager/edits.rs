@@ -5,7 +5,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use state_core::edits::{Operation, StateEditor};
 use state_core::mutation::{EditChange, StackOutputs};
-use state_core::testkit::run::scaled;
+use state_core::testkit::run::property_config;
 use state_core::testkit::strategy::entries_in_order;
 use state_core::{
     Address, ErrorKind, FactoryInfo, Json, RevisionId, SharedEntry, Snapshot, State, Timestamp,
@@ -169,7 +169,7 @@ async fn undo_and_redo(
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(scaled(1000)))]
+    #![proptest_config(property_config())]
 
     #[test]
     fn undo_reverts_any_change_and_undo_of_undo_redoes(changes in changes()) {

@@ -4,7 +4,7 @@ use super::*;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use state_core::Clock;
-use state_core::testkit::run::scaled;
+use state_core::testkit::run::property_config;
 use state_manager::testkit::with_small_checkpoints;
 use std::collections::BTreeMap;
 
@@ -226,7 +226,7 @@ impl Model {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(scaled(1000)))]
+    #![proptest_config(property_config())]
 
     #[test]
     fn kept_revisions_are_unchanged_and_others_collected(actions in actions()) {
