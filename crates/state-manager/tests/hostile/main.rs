@@ -42,8 +42,8 @@ const PAIRS: u32 = 12_000;
 /// the number of forgeries, every request would get the same few forgeries.
 const STRIDE: usize = 19;
 
-/// Number of threads that share the runs of a test.
-const THREADS: usize = 2;
+/// Number of threads that share the runs of a test. Many runs wait for a lock or an answer until their time is over.
+const THREADS: usize = 8;
 
 /// The store, the oracle and the honest requests that all schedules on one kind of backend use.
 struct Bench {
