@@ -291,6 +291,24 @@ async fn closed_head_without_proof_is_synced_by_readers() {
     assert_eq!(cost_of_a_read(&machine).await, (1, 0), "after the next session");
 }
 
+/// Another process put a head in its place beside the lock file of a later session, such as one from a backup.
+#[tokio::test]
+async fn proof_of_another_closed_head_saves_no_sync() {
+    let place = TestStore::new().await;
+    session(&place.store).await;
+    let syncs_of_a_read = async || {
+        let before = place.store.io_counts().fsyncs;
+        place.payloads().await;
+        place.store.io_counts().fsyncs - before
+    };
+    assert_eq!(syncs_of_a_read().await, 0);
+    let head_file = place.stack().join("head.json");
+    let mut head: Head = Head::decode("head.json", &fs::read(&head_file).unwrap()).unwrap();
+    head.nonce = nonce(9);
+    fs::write(&head_file, head.encode()).unwrap();
+    assert_eq!(syncs_of_a_read().await, 1);
+}
+
 #[tokio::test]
 async fn compaction_begins_anew_with_each_base() {
     let place = TestStore::new().await;

@@ -269,3 +269,18 @@ async fn name_is_durable_after_it_was_read() {
         ["syncfolder shop", "syncfolder names", "syncfolder store"]
     );
 }
+
+/// Another process may have created it, and may not have synced it yet.
+#[tokio::test]
+async fn existing_object_is_durable_before_it_counts_as_created() {
+    let place = TestStore::new().await;
+    let owner = place.acquire("me").await;
+    let name = object();
+    let create = || owner.writer.create(&name, Bytes::from_static(b"x"));
+    create().await.unwrap();
+    let faults = &place.store.meter().faults;
+    let created = faults.record();
+    let file = created.last_chunk::<2>().unwrap()[0].replace("move ", "sync ");
+    create().await.unwrap();
+    assert_eq!(faults.record(), [file.as_str(), "syncfolder snapshots"]);
+}

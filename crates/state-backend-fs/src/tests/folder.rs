@@ -8,6 +8,10 @@ use state_core::{Backend, Enveloped, Error, ErrorKind, Lineage, Slot, StackName}
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
+use std::time::Duration;
+
+/// How long a writer waits for a lock in a test that lets it wait, however busy the machine is.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 fn snapshot(slot: u64) -> ObjectName {
     ObjectName::Snapshot {
@@ -307,15 +311,14 @@ async fn writer_that_waits_during_an_exchange_is_refused() {
     let (stack, moved) = (place.stack(), place.folder.path().join("moved"));
     let lock = fs::File::open(stack.join("head.lock")).unwrap();
     lock.lock().unwrap();
-    let (store, lineage) = (place.other(), place.lineage);
+    let (store, lineage) = (place.other().with_lock_timeout(PATIENCE), place.lineage);
     let waiting = tokio::spawn(async move {
         let request = super::fixture::request("me", None);
         store.acquire(lineage, &request).await.map(drop)
     });
-    // The writer lock is taken before `head.lock`.
-    let writer_lock = fs::File::open(stack.join("lock.0")).unwrap();
-    while writer_lock.try_lock_shared().is_ok() {
-        writer_lock.unlock().unwrap();
+    // The writer lock is taken before `head.lock`, and then names its holder. To try this lock would disturb the writer.
+    while fs::metadata(stack.join("lock.0")).unwrap().len() == 0 {
+        assert!(!waiting.is_finished());
         tokio::task::yield_now().await;
     }
     let head = fs::read(stack.join("head.json")).unwrap();

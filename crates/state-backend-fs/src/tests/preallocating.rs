@@ -9,6 +9,7 @@ use state_core::head::Watermark;
 use state_core::testkit::hostile::{Action, Attacker, Forgery, Intervention, Request, Verb};
 use state_core::{Backend, Epoch, ErrorKind, Slot};
 use std::fs;
+use std::sync::Arc;
 
 /// The batch after which a session preallocates space.
 const FIRST: u64 = 8;
@@ -163,6 +164,30 @@ async fn frame_of_a_failed_append_is_neither_cut_nor_overwritten() {
     owner.writer.release().await.unwrap();
     assert_eq!(fs::metadata(place.segment(0, 1)).unwrap().len(), before);
     assert_eq!(place.payloads().await.last().map(String::as_str), Some("b\n"));
+}
+
+/// The frame doesn't fit into the preallocated space, which can't be extended, so it is cut off. Then the sync of the frame
+/// fails, and the next space would begin where the frame does.
+#[tokio::test]
+async fn zeros_replace_no_frame_of_a_failed_append() {
+    let place = Arc::new(TestStore::new().await);
+    let owner = place.acquire("me").await;
+    let tail = append_many(&owner, owner.tail, FIRST).await;
+    owner.writer.check().await.unwrap();
+    let faults = &place.store.meter().faults;
+    faults.refuse(0, Errno::NOSPC);
+    // Call 1 cuts the space off, call 2 writes the frame, and the next call syncs it.
+    let disk = Arc::clone(&place);
+    faults.interrupt(2, move || disk.store.meter().faults.plan(0, FaultKind::After));
+    let long = format!("{}\n", "x".repeat(300_000));
+    let error = owner
+        .writer
+        .append(&frame(Epoch(1), tail, &long))
+        .await
+        .unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Indeterminate);
+    owner.writer.release().await.unwrap();
+    assert_eq!(place.payloads().await.last(), Some(&long));
 }
 
 #[tokio::test]

@@ -1,6 +1,7 @@
 //! Races: a second process runs at the worst moment, between two calls of the first.
 
 use super::fixture::{TestStore, append, data, frame, nonce, request};
+use state_core::head::Watermark;
 use state_core::{Backend, Epoch, Error, Slot};
 
 #[tokio::test]
@@ -84,6 +85,32 @@ async fn frame_written_during_a_takeover_counts_for_both_or_none() {
         "{error}"
     );
     let new = taken.await.unwrap().unwrap();
+    assert_eq!(data(&new.frames), ["a\n"]);
+    assert_eq!(place.payloads().await, ["a\n"]);
+}
+
+/// The journal ends at the watermark when the takeover examines it, and goes on before its fencing point.
+#[tokio::test]
+async fn frame_acknowledged_during_a_takeover_is_kept() {
+    let place = TestStore::new().await;
+    let old = place.acquire("ann").await;
+    let (slot, chain) = (Slot(old.tail.next.0 - 1), old.tail.chain);
+    let mark = |head: &mut state_core::Head| {
+        head.watermark = Some(Watermark { slot, chain });
+        Ok(())
+    };
+    old.writer.swap_head(nonce(5), &mark).await.unwrap();
+    let (tail, other) = (old.tail, place.other());
+    let (answer, appended) = tokio::sync::oneshot::channel();
+    let runtime = tokio::runtime::Handle::current();
+    // Calls 0 and 1 write the holders. Call 2 stages the new head: the journal was examined before it.
+    other.meter().faults.interrupt(2, move || {
+        let frame = frame(Epoch(1), tail, "a\n");
+        answer.send(runtime.block_on(old.writer.append(&frame))).unwrap();
+    });
+    let request = request("bob", Some(Epoch(1)));
+    let new = other.acquire(place.lineage, &request).await.unwrap();
+    appended.await.unwrap().unwrap();
     assert_eq!(data(&new.frames), ["a\n"]);
     assert_eq!(place.payloads().await, ["a\n"]);
 }
