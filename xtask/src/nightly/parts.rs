@@ -243,14 +243,17 @@ pub(super) const PARTS: &[Part] = &[
     },
     Part {
         name: "forgeries",
-        about: "forgery of any object before any request of a command, one in 19 in CI",
-        work: Work::Scaled {
+        about: "forgery of any object before any request of a command, one in 37 in each round and in CI",
+        work: Work::Rounds(Rounds {
             tests: Tests {
                 cargo: &["-p", "state-manager", "--release", "--test", "hostile"],
                 filters: &["no_single_forgery_is_signed_shown_or_remembered"],
             },
-            factor: 19,
-        },
+            rounds: 37,
+            unit: "of 37 parts",
+            per_round: 1,
+            seeds_per_round: 1,
+        }),
     },
     Part {
         name: "pairs",

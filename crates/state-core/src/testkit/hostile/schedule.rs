@@ -29,35 +29,8 @@ use std::sync::Arc;
 /// Between two requests for an object or its folder, it makes no difference when the attacker edits the object. Edits
 /// right before the requests for the object therefore cover every moment of the run.
 pub fn singles(requests: &[Request], catalogue: &[CatalogueEntry]) -> Vec<(usize, usize)> {
-    singles_at((0..requests.len()).collect(), requests, catalogue)
-}
-
-/// Like [`singles`], but of consecutive requests with the same verb and the same kind of object, only the first one
-/// gets interventions. A journal that is read segment by segment thus gets them once, not before every segment.
-pub fn singles_by_phase(requests: &[Request], catalogue: &[CatalogueEntry]) -> Vec<(usize, usize)> {
-    let mut before = None;
-    let mut phases = Vec::new();
-    for (at, request) in requests
-        .iter()
-        .enumerate()
-        .filter(|(_, request)| is_noticed(request))
-    {
-        let phase = Some((StoredKind::of(&request.object), request.verb));
-        if std::mem::replace(&mut before, phase) != phase {
-            phases.push(at);
-        }
-    }
-    singles_at(phases, requests, catalogue)
-}
-
-fn singles_at(
-    moments: Vec<usize>,
-    requests: &[Request],
-    catalogue: &[CatalogueEntry],
-) -> Vec<(usize, usize)> {
     let mut singles = Vec::new();
-    for at in moments {
-        let request = &requests[at];
+    for (at, request) in requests.iter().enumerate() {
         if !is_noticed(request) {
             continue;
         }
