@@ -21,7 +21,7 @@ use crate::call::{CallError, CallTarget, Caller, RecordedObject};
 use crate::event::{Event, Observer};
 use crate::ledger::{CommittedResource, UnknownOutputs};
 use crate::log::mask_line;
-use crate::planner::{applied, mark_joined};
+use crate::planner::{applied, mark_joined, names_of};
 use crate::provider::{Failure, Object};
 use crate::record::{DurableIntent, EndResult, Recorder};
 use crate::report::Report;
@@ -31,8 +31,7 @@ use dependencies_first::InFlight;
 use identity::Identities;
 use recording::{RecordingStep, RecordingSteps};
 use state_core::{
-    Address, Dependency, Entry, EntryKey, Error, ErrorKind, MutationId, Outcome, Properties, SharedEntry,
-    State,
+    Address, Entry, EntryKey, Error, ErrorKind, MutationId, Outcome, Properties, SharedEntry, State,
 };
 use state_manager::Intent;
 use std::collections::BTreeSet;
@@ -425,13 +424,7 @@ fn with_dependents(targets: &BTreeSet<Address>, state: &State) -> BTreeSet<Addre
     let mut found = targets.clone();
     let mut open: Vec<Address> = targets.iter().cloned().collect();
     while let Some(address) = open.pop() {
-        let groups = state
-            .generations(&address)
-            .filter_map(|entry| entry.group.clone());
-        let names = groups
-            .map(Dependency::Group)
-            .chain([Dependency::Entry(address.clone())]);
-        for name in names {
+        for name in state.generations(&address).flat_map(|entry| names_of(entry)) {
             for entry in state.dependents(&name) {
                 if found.insert(entry.address.clone()) {
                     open.push(entry.address.clone());

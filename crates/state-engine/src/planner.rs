@@ -8,8 +8,8 @@ mod schedule;
 mod tests;
 
 pub(crate) use deletion::{
-    DeletionMethod, DesiredResources, PlannedDeletion, ReferencedNames, may_be_needed, needed_by_pending,
-    pending_dependent, planned_deletions,
+    DeletionMethod, DesiredResources, PlannedDeletion, ReferencedNames, may_be_needed, names_of,
+    needed_by_pending, pending_dependent, planned_deletions,
 };
 pub(crate) use entry::{applied, as_found, goal_entry, ignoring, mark_joined, without_references_to};
 pub(crate) use schedule::Schedule;

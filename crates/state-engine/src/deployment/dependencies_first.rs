@@ -5,6 +5,7 @@
 //! dependencies of the entry again, even if they aren't targets; otherwise they would follow their dependent.
 
 use super::{Deployment, StepError};
+use crate::planner::names_of;
 use crate::record::unrecorded_dependencies;
 use state_core::{Dependency, Entry, EntryKey, SharedEntry};
 use std::collections::BTreeSet;
@@ -89,12 +90,10 @@ impl Deployment {
         if !recorded.contains(key) {
             return Ok(());
         }
-        let group = state.entry(key).and_then(|entry| entry.group.clone());
-        let names: Vec<Dependency> = group
-            .map(Dependency::Group)
-            .into_iter()
-            .chain([Dependency::Entry(key.address.clone())])
-            .collect();
+        // Deposed generations of a deleted entry keep its address in the state.
+        let by_address = || vec![Dependency::Entry(key.address.clone())];
+        let entry = state.entry(key);
+        let names = entry.map_or_else(by_address, |entry| names_of(entry).collect());
         let dependents = names.iter().flat_map(|name| state.dependents(name));
         let mut dependents = dependents.map(|entry| entry.key());
         match dependents.find(|by| recorded.contains(by) && !going.contains(by)) {

@@ -311,6 +311,12 @@ impl<'a> Index<'a> {
     }
 }
 
+/// Returns the names by which other entries refer to an entry: its address, and its group if it has one.
+pub(crate) fn names_of(entry: &Entry) -> impl Iterator<Item = Dependency> + use<> {
+    let group = entry.group.clone().map(Dependency::Group);
+    std::iter::once(Dependency::Entry(entry.address.clone())).chain(group)
+}
+
 /// Addresses and groups. A reference to a group means all its members.
 #[derive(Debug, Default)]
 pub(crate) struct ReferencedNames {
@@ -327,10 +333,8 @@ impl ReferencedNames {
         };
     }
 
-    /// Adds the names by which other entries refer to an entry.
     pub(crate) fn insert_names_of(&mut self, entry: &Entry) {
-        self.addresses.insert(entry.address.clone());
-        self.groups.extend(entry.group.clone());
+        names_of(entry).for_each(|name| self.insert(name));
     }
 
     pub(crate) fn contain_address(&self, address: &Address) -> bool {
@@ -347,8 +351,7 @@ impl ReferencedNames {
 
     /// Whether a name of the entry is among these names.
     fn contain(&self, entry: &Entry) -> bool {
-        let is_group = |group| self.groups.contains(group);
-        self.addresses.contains(&entry.address) || entry.group.as_ref().is_some_and(is_group)
+        names_of(entry).any(|name| self.contain_target(&name))
     }
 }
 
