@@ -1,10 +1,12 @@
 //! Promises P1 and P7 of `docs/architecture.md`: acknowledged mutations survive `kill -9`, and operations that began
 //! and didn't end are pending afterwards.
 
+mod commands;
 mod model;
 mod moves;
 mod order;
 mod result;
+mod strace;
 mod syscalls;
 
 pub(crate) use model::Model;

@@ -1,5 +1,6 @@
 //! The user's identities, which decrypt the data keys of stacks, and their recipients, for which new data keys are encrypted.
 
+use crate::durable;
 use crate::error::CliError;
 use crate::exit::ExitCode;
 use crate::formats;
@@ -15,7 +16,7 @@ use state_core::head::SealingPolicy;
 use state_encrypt::{AgeKeys, Identities, Passphrase, PluginRules, Prompter, Recipients, generate_identity};
 use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -162,12 +163,7 @@ impl Keys {
         let made = generate_identity();
         let failed = |source| CliError::io(file.display().to_string(), &source);
         if let Some(folder) = file.parent() {
-            let mut builder = std::fs::DirBuilder::new();
-            builder
-                .recursive(true)
-                .mode(0o700)
-                .create(folder)
-                .map_err(failed)?;
+            durable::create_folder(folder).map_err(failed)?;
         }
         let created = create_whole(&file, made.file().as_bytes());
         self.load()?;

@@ -9,6 +9,7 @@
 mod approvals;
 mod commands;
 mod context;
+mod durable;
 mod edit_review;
 mod entry;
 mod error;

@@ -1,5 +1,6 @@
 //! Kills a move between two stacks at every step. Afterwards the moved resources must be in exactly one of the stacks.
 
+use super::strace;
 use super::syscalls::calls;
 use crate::process::{WORKER, Worker};
 use crate::store::{block_on, create, environment, open, verify};
@@ -9,7 +10,7 @@ use state_manager::{Intent, Stack, Stacks, UpdateRequest};
 use state_tests::line::Line;
 use state_tests::workload::{self, DESTINATION, MOVED, SOURCE};
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 /// The resources that don't move: the first is in the source, the second in the destination.
 const OWN: [&str; 2] = ["t1.own", "t2.own"];
@@ -62,10 +63,12 @@ fn move_killed_before_any_write_ends_on_exactly_one_side() {
         for when in 1..=KILLS {
             let dir = tempfile::tempdir().expect("a folder");
             block_on(prepare(dir.path()));
-            let mut command = Command::new("strace");
-            command.args(["-f", "-qq", "-o", "/dev/null", "-e", &format!("trace={call}")]);
-            command.args(["-e", &format!("inject={call}:signal=SIGKILL:when={when}")]);
-            command.arg(WORKER).arg("move").arg(dir.path()).arg("0");
+            let kill = format!("signal=SIGKILL:when={when}");
+            let mut command = strace::starting(
+                &strace::injecting(call, &kill, None, Path::new(strace::NO_LOG)),
+                WORKER,
+            );
+            command.arg("move").arg(dir.path()).arg("0");
             command.stderr(Stdio::null());
             let (completed, lines) = Worker::of(command).end();
             let acknowledged = lines.iter().any(|line| matches!(line, Line::Finished(_)));

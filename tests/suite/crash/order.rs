@@ -2,15 +2,30 @@
 //! the code under test can't prove this, because they count what the code believes; `strace` shows what the kernel was
 //! asked for.
 
+use super::strace::{self, FinishedCall};
 use crate::process::{WORKER, Worker, is_installed};
 use state_core::testkit::run::skip;
 use std::collections::BTreeSet;
 use std::path::Path;
-use std::process::Command;
 
 /// The calls that change files or make changes durable.
-const TRACED: &str = "trace=write,pwrite64,writev,pwritev,pwritev2,fsync,fdatasync,sync_file_range,\
-                      rename,renameat,renameat2,link,linkat,mkdir,mkdirat";
+const TRACED: [&str; 15] = [
+    "write",
+    "pwrite64",
+    "writev",
+    "pwritev",
+    "pwritev2",
+    "fsync",
+    "fdatasync",
+    "sync_file_range",
+    "rename",
+    "renameat",
+    "renameat2",
+    "link",
+    "linkat",
+    "mkdir",
+    "mkdirat",
+];
 
 /// Replaces the folder of the store in the paths of file descriptors.
 const STORE: &str = "store";
@@ -39,56 +54,14 @@ fn acknowledgement_follows_the_sync_of_what_it_reports() {
     assert!(order.renamed > 10, "too few renames of staged files");
 }
 
-/// A finished system call, as one line of `strace`.
-struct Call {
-    name: String,
-    /// The arguments and the result. Paths of file descriptors in the store begin with [`STORE`].
-    text: String,
-}
-
-/// Runs a part of the workload, and returns its system calls in the order in which they ended. An unfinished write of an
-/// acknowledgement counts at its begin, because its reader may act on it from then on.
-fn calls(dir: &Path, part: &str) -> Vec<Call> {
+/// Runs a part of the workload, and returns its system calls in the order in which they ended. Paths of file descriptors
+/// in the store begin with [`STORE`].
+fn calls(dir: &Path, part: &str) -> Vec<FinishedCall> {
     let log = dir.with_extension(format!("{part}.strace"));
-    let mut command = Command::new("strace");
-    command.args(["-f", "-qq", "-y", "-s", "12", "-e", TRACED, "-o"]);
-    command.arg(&log).arg(WORKER).arg("script").arg(dir).arg(part);
+    let mut command = strace::starting(&strace::logging(&TRACED, &log), WORKER);
+    command.arg("script").arg(dir).arg(part);
     assert!(Worker::of(command).end().0, "the worker must succeed");
-    let text = std::fs::read(&log).expect("strace wrote its log");
-    std::fs::remove_file(&log).expect("the log is deleted");
-    let root = format!("<{}", dir.display());
-    let store = format!("<{STORE}");
-    let mut unfinished = Vec::new();
-    let mut calls = Vec::new();
-    for line in String::from_utf8_lossy(&text).lines() {
-        let Some((thread, rest)) = line.split_once(' ') else {
-            continue;
-        };
-        let (thread, rest) = (thread.to_owned(), rest.trim_start().replace(&root, &store));
-        if let Some(begin) = rest.strip_suffix(" <unfinished ...>") {
-            match begin.starts_with("write(1<") {
-                true => calls.extend(call(begin)),
-                false => unfinished.push((thread, begin.to_owned())),
-            }
-        } else if rest.starts_with("<... ") {
-            let Some(at) = unfinished.iter().position(|(of, _)| *of == thread) else {
-                continue;
-            };
-            let end = rest.split_once("resumed>").expect("the end of a call").1;
-            calls.extend(call(&format!("{}{end}", unfinished.swap_remove(at).1)));
-        } else {
-            calls.extend(call(&rest));
-        }
-    }
-    calls
-}
-
-fn call(line: &str) -> Option<Call> {
-    let (name, text) = line.split_once('(')?;
-    Some(Call {
-        name: name.to_owned(),
-        text: text.to_owned(),
-    })
+    strace::finished_calls(&log, dir, STORE)
 }
 
 /// What a loss of power would undo, from the calls so far.
@@ -105,8 +78,8 @@ struct Order {
 }
 
 impl Order {
-    fn observe(&mut self, call: &Call) {
-        let Call { name, text } = call;
+    fn observe(&mut self, call: &FinishedCall) {
+        let FinishedCall { name, text } = call;
         if name == "write" && text.starts_with("1<") {
             return self.acknowledge(text);
         }

@@ -2,14 +2,12 @@
 //! any system call that writes. Unlike random kills, these kills cover the short windows between a write, its sync, a
 //! rename and the sync of the folder.
 //!
-//! `strace` counts calls per thread, and kills the worker when the first thread reaches call number N. Calls that other
-//! threads would make later are never reached. On an existing store, the tests therefore count the calls on each file
-//! and folder separately, and kill before each of the first calls on it.
+//! On an existing store, the tests count the calls on each file and folder separately, and kill before each of the first
+//! calls on it: see [`strace`].
 
-use super::Model;
-use crate::process::{WORKER, Worker, is_installed};
+use super::{Model, strace};
+use crate::process::{WORKER, Worker};
 use crate::store::{block_on, open, stack, verify};
-use state_core::testkit::run::skip;
 use state_tests::line::Line;
 use state_tests::workload::STACK;
 use std::collections::BTreeMap;
@@ -66,7 +64,7 @@ fn kill_before_any_syscall_on_any_file_loses_no_ack() {
     let changing: Vec<_> = calls.into_iter().filter(|call| *call != "openat").collect();
     for ((call, path), count) in points(prepared.path(), &changing) {
         for when in 1..=count.min(KILLS_A_FILE) {
-            let copy = copy(prepared.path());
+            let copy = strace::copy(prepared.path());
             let replay = format!("killed before {call} number {when} on {}", path.display());
             let run = Injection {
                 call: &call,
@@ -85,18 +83,7 @@ fn kill_before_any_syscall_on_any_file_loses_no_ack() {
 
 /// Returns the [`CALLS`] that exist on this architecture. Without `strace`, reports a skip and returns `None`.
 pub(super) fn calls() -> Option<Vec<&'static str>> {
-    if !is_installed("strace") {
-        skip("strace", "kills before system calls");
-        return None;
-    }
-    let known = |call: &&str| {
-        Command::new("strace")
-            .args(["-qq", "-e", &format!("trace={call}"), "-o", "/dev/null", "true"])
-            .stderr(Stdio::null())
-            .status()
-            .is_ok_and(|status| status.success())
-    };
-    Some(CALLS.into_iter().filter(known).collect())
+    strace::existing(&CALLS, "kills before system calls")
 }
 
 /// Creates a store with the first part of the workload of the worker `script`. Returns the store's folder and the
@@ -113,79 +100,27 @@ fn prepare() -> (TempDir, Vec<Line>) {
 /// Runs the second part of the workload on a copy of the prepared store. Returns the calls that the worker makes: the
 /// system call, the file or folder, and the highest number of these calls by a single thread.
 fn points(prepared: &Path, calls: &[&str]) -> BTreeMap<(String, PathBuf), usize> {
-    let after = copy(prepared);
+    let after = strace::copy(prepared);
     let log = after.path().with_extension("strace");
-    let mut command = Command::new("strace");
-    command.args([
-        "-f",
-        "-qq",
-        "-y",
-        "-e",
-        &format!("trace={}", calls.join(",")),
-        "-o",
-    ]);
-    command
-        .arg(&log)
-        .arg(WORKER)
-        .arg("script")
-        .arg(after.path())
-        .arg("b");
+    let mut command = strace::starting(&strace::logging(calls, &log), WORKER);
+    command.arg("script").arg(after.path()).arg("b");
     assert!(
         Worker::of(command).end().0,
         "the worker must succeed without a kill"
     );
-    let text = std::fs::read(&log).expect("strace wrote its log");
-    std::fs::remove_file(&log).expect("the log is deleted");
-    let root = format!("<{}/", after.path().display());
     let mut counts: BTreeMap<(String, PathBuf), BTreeMap<String, usize>> = BTreeMap::new();
-    for line in String::from_utf8_lossy(&text).lines() {
-        let Some((start, arguments)) = line.split_once('(') else {
-            continue;
-        };
-        let mut words = start.split_whitespace().map(str::to_owned);
-        let (Some(thread), Some(call)) = (words.next(), words.next()) else {
-            continue;
-        };
+    for call in strace::read_log(&log, after.path()) {
         // The first file or folder in the call. Temporary files are omitted, because the next run gives them other
         // names. The kill before the rename of a temporary file covers its writes.
-        let path = arguments
-            .split_once(&root)
-            .and_then(|(_, rest)| rest.split_once('>'));
-        if let Some((path, _)) = path.filter(|(path, _)| !path.contains(".tmp-")) {
-            let threads = counts.entry((call, PathBuf::from(path))).or_default();
-            *threads.entry(thread).or_default() += 1;
+        let path = call.paths.into_iter().next();
+        if let Some(path) = path.filter(|path| !path.to_string_lossy().contains(".tmp-")) {
+            let threads = counts.entry((call.name, path)).or_default();
+            *threads.entry(call.thread).or_default() += 1;
         }
     }
     counts
         .into_iter()
         .map(|(point, threads)| (point, threads.into_values().max().unwrap_or(0)))
-        .collect()
-}
-
-fn copy(from: &Path) -> TempDir {
-    let to = tempfile::tempdir().expect("a folder");
-    let mut folders = vec![PathBuf::new()];
-    while let Some(folder) = folders.pop() {
-        std::fs::create_dir_all(to.path().join(&folder)).expect("a folder is made");
-        for path in children(&from.join(&folder)) {
-            let relative = path
-                .strip_prefix(from)
-                .expect("the file is in the store")
-                .to_path_buf();
-            if path.is_dir() {
-                folders.push(relative);
-            } else {
-                std::fs::copy(&path, to.path().join(relative)).expect("a file is copied");
-            }
-        }
-    }
-    to
-}
-
-fn children(folder: &Path) -> Vec<PathBuf> {
-    let entries = std::fs::read_dir(folder).expect("a folder of the store");
-    entries
-        .map(|entry| entry.expect("an entry of a folder").path())
         .collect()
 }
 
@@ -202,13 +137,12 @@ impl Injection<'_> {
     /// completed without a kill.
     fn completes(&self, dir: &Path, part: &str, model: &mut Model, replay: &str) -> bool {
         let Self { call, when, path } = self;
-        let mut command = Command::new("strace");
-        command.args(["-f", "-qq", "-o", "/dev/null", "-e", &format!("trace={call}")]);
-        command.args(["-e", &format!("inject={call}:signal=SIGKILL:when={when}")]);
-        if let Some(path) = path {
-            command.arg("-P").arg(path);
-        }
-        command.arg(WORKER).arg("script").arg(dir).arg(part);
+        let kill = format!("signal=SIGKILL:when={when}");
+        let mut command = strace::starting(
+            &strace::injecting(call, &kill, path.as_deref(), Path::new(strace::NO_LOG)),
+            WORKER,
+        );
+        command.arg("script").arg(dir).arg(part);
         command.stderr(Stdio::null());
         let (completed, lines) = Worker::of(command).end();
         lines.iter().for_each(|line| model.observe(line));

@@ -117,6 +117,18 @@ pub(super) const PARTS: &[Part] = &[
         }),
     },
     Part {
+        name: "commands",
+        about: "kill -9 before any changing system call of each writing command, one in 24 in CI",
+        work: Work::Scaled {
+            tests: Tests {
+                cargo: &["-p", "state-tests", "--test", "suite"],
+                filters: &["crash::commands::"],
+            },
+            // All points.
+            factor: 24,
+        },
+    },
+    Part {
         name: "corruption",
         about: "flipped bits and cuts in stored files",
         work: Work::Rounds(Rounds {
@@ -318,6 +330,7 @@ pub(super) const TORTURE: &[&str] = &[
     "kills",
     "killed-up",
     "killed-engine",
+    "commands",
     "corruption",
     "races",
     "crashes",

@@ -158,8 +158,10 @@ async fn add(context: &Context, more: &[String], outputs: bool) -> CommandResult
         true => &present.of_outputs,
         false => &present.of_stack,
     };
-    // A revision that changes nothing would only fill the history.
-    if more.iter().all(|one| known.contains(one)) {
+    let are_known = more.iter().all(|one| known.contains(one));
+    // A revision that changes nothing would only fill the history. But a command that was killed may have named recipients of
+    // the outputs before it published the outputs to them.
+    if are_known && !(outputs && stack.tip().await?.update_open()) {
         return report(context, &stack, present);
     }
     let changed = match outputs {

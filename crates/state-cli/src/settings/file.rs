@@ -9,6 +9,7 @@
 //! stack = "shop/production"
 //! ```
 
+use crate::durable;
 use crate::error::CliError;
 use crate::input;
 use crate::ownership;
@@ -266,11 +267,10 @@ pub(crate) fn remember(backend: Option<&str>) -> Result<Remembered, CliError> {
         CliError::usage(name.clone(), error.message()).with_hint("correct the file by hand first")
     })?;
     if let Some(folder) = path.parent() {
-        std::fs::create_dir_all(folder).map_err(failed)?;
+        durable::create_folder(folder).map_err(failed)?;
     }
     let staged = path.with_extension("toml.new");
-    std::fs::write(&staged, after).map_err(failed)?;
-    std::fs::rename(&staged, &path).map_err(failed)?;
+    durable::replace(&path, &staged, after.as_bytes()).map_err(failed)?;
     Ok(Remembered {
         path: name,
         backend: document.backend,
