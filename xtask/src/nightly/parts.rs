@@ -194,6 +194,20 @@ pub(super) const PARTS: &[Part] = &[
         }),
     },
     Part {
+        name: "histories",
+        about: "histories of processes on files, interleaved at any call of the file system",
+        work: Work::Rounds(Rounds {
+            tests: Tests {
+                cargo: &["-p", "state-backend-fs", "--test", "histories"],
+                filters: &["histories_of_processes_on_files_are_linearizable"],
+            },
+            rounds: 100,
+            unit: "runs",
+            per_round: 300,
+            seeds_per_round: 300,
+        }),
+    },
+    Part {
         name: "schedules",
         about: "random faults of an object store, 10,000 schedules in CI",
         work: Work::Scaled {
@@ -267,6 +281,17 @@ pub(super) const PARTS: &[Part] = &[
         }),
     },
     Part {
+        name: "damages",
+        about: "every bit of small stores flipped, every cut and every missing object, one in 97 in CI",
+        work: Work::Scaled {
+            tests: Tests {
+                cargo: &["-p", "state-manager", "--release", "--test", "hostile"],
+                filters: &["damaged::"],
+            },
+            factor: 97,
+        },
+    },
+    Part {
         name: "binary",
         about: "random forgeries between two requests of a `statectl` process",
         work: Work::Rounds(Rounds {
@@ -318,11 +343,13 @@ pub(super) const TORTURE: &[&str] = &[
     "corruption",
     "races",
     "crashes",
+    "histories",
     "schedules",
     "fault-pairs",
     "simulation",
     "models",
     "pairs",
+    "damages",
 ];
 
 #[cfg(test)]

@@ -1,0 +1,87 @@
+//! Damage that a client can't notice, or needn't name by its path, each with the reason.
+
+use super::answers::Answer;
+use super::harm::Harm;
+use super::specimen::{Client, Specimen};
+use bytes::Bytes;
+use state_core::testkit::hostile::StoredKind;
+
+/// One answer of a client on a store with one damaged object.
+pub(super) struct Case<'a> {
+    pub(super) specimen: &'a Specimen,
+    pub(super) client: Client,
+    pub(super) object: &'a str,
+    /// The content of the intact object.
+    pub(super) bytes: &'a Bytes,
+    pub(super) harm: Harm,
+    pub(super) question: &'a str,
+    pub(super) answer: &'a Answer,
+}
+
+/// A kind of damage that is excused.
+pub(super) struct Excuse {
+    pub(super) reason: &'static str,
+    applies: fn(&Case<'_>) -> bool,
+}
+
+/// All excuses.
+pub(super) const ALL: &[Excuse] = &[
+    Excuse {
+        reason: "a stack under a name that was deleted doesn't exist for a client that never saw the stack",
+        applies: |case| {
+            let is_deleted = is_of(case, StoredKind::Name) && case.harm == Harm::Missing;
+            is_deleted && case.client != Client::Remembering
+        },
+    },
+    Excuse {
+        reason: "a line in place of a missing log says so, because a writer may crash before it stores a log",
+        applies: |case| {
+            let is_said = case
+                .answer
+                .as_ref()
+                .is_ok_and(|lines| lines.contains("the log of this update is missing"));
+            is_of(case, StoredKind::Log) && case.harm == Harm::Missing && case.question == "logs" && is_said
+        },
+    },
+    Excuse {
+        reason: "without the latest outputs document, the one before it is the latest for a client that never saw it",
+        applies: |case| {
+            let is_deleted = is_of(case, StoredKind::Outputs) && case.harm == Harm::Missing;
+            is_deleted && case.client != Client::Remembering && case.question == "published outputs"
+        },
+    },
+    Excuse {
+        reason: "the tail of a journal that no session closed can be cut unnoticed by a client that never saw it: an append \
+                 that was interrupted leaves the same",
+        applies: |case| {
+            let is_cut = matches!(case.harm, Harm::Cut(_) | Harm::Missing);
+            let is_tail = is_of(case, StoredKind::Journal) && case.specimen.is_crashed;
+            // No other content is shown of a revision that was cut off.
+            let is_lost = !case.question.starts_with("revision ") || case.answer.is_err();
+            is_tail && is_cut && is_lost && case.client != Client::Remembering
+        },
+    },
+];
+
+/// The number of the excuse for an answer.
+pub(super) fn find(case: &Case<'_>) -> Option<usize> {
+    ALL.iter().position(|excuse| (excuse.applies)(case))
+}
+
+fn is_of(case: &Case<'_>, kind: StoredKind) -> bool {
+    StoredKind::of(case.object) == Some(kind)
+}
+
+/// Why no damage of an object is noticed; none if some damage of it must be.
+pub(super) fn harmless(object: &str) -> Option<&'static str> {
+    let (_, name) = object.rsplit_once('/').unwrap_or(("", object));
+    match name {
+        "reserve" => Some("its bytes have no meaning: they are freed for deletions on a full disk"),
+        "clock.json" => Some("it is overwritten before the time of the store is read"),
+        _ if name.ends_with(".lock") || name.starts_with("lock.") => {
+            Some("the operating system holds the lock, and the text of the file is for messages only")
+        }
+        _ if name.ends_with(".frames") => Some("the segments hold the same frames"),
+        _ => None,
+    }
+}
