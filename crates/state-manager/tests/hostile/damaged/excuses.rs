@@ -3,7 +3,6 @@
 use super::answers::Answer;
 use super::harm::Harm;
 use super::specimen::{Client, Specimen};
-use bytes::Bytes;
 use state_core::testkit::hostile::StoredKind;
 
 /// One answer of a client on a store with one damaged object.
@@ -11,11 +10,11 @@ pub(super) struct Case<'a> {
     pub(super) specimen: &'a Specimen,
     pub(super) client: Client,
     pub(super) object: &'a str,
-    /// The content of the intact object.
-    pub(super) bytes: &'a Bytes,
     pub(super) harm: Harm,
     pub(super) question: &'a str,
     pub(super) answer: &'a Answer,
+    /// The answer on the intact store.
+    pub(super) intact: Option<&'a Answer>,
 }
 
 /// A kind of damage that is excused.
@@ -26,6 +25,16 @@ pub(super) struct Excuse {
 
 /// All excuses.
 pub(super) const ALL: &[Excuse] = &[
+    Excuse {
+        reason: "a place without `format` has no store",
+        applies: |case| {
+            let is_said = case
+                .answer
+                .as_ref()
+                .is_err_and(|error| error.ends_with("does not exist"));
+            is_of(case, StoredKind::Format) && case.harm == Harm::Missing && is_said
+        },
+    },
     Excuse {
         reason: "a stack under a name that was deleted doesn't exist for a client that never saw the stack",
         applies: |case| {
@@ -61,6 +70,53 @@ pub(super) const ALL: &[Excuse] = &[
             is_tail && is_cut && is_lost && case.client != Client::Remembering
         },
     },
+    Excuse {
+        reason: "a client that saw more than the store shows now reports a store that was rolled back, and can't know which \
+                 object is missing",
+        applies: |case| {
+            let is_cut = matches!(case.harm, Harm::Cut(_) | Harm::Missing);
+            let is_latest = is_of(case, StoredKind::Outputs) || is_of(case, StoredKind::Journal);
+            is_cut
+                && is_latest
+                && case.client == Client::Remembering
+                && text(case.answer).contains("rolled back")
+        },
+    },
+    Excuse {
+        reason: "an error about the end of the journal names the last file that is left and the missing slots",
+        applies: |case| {
+            let is_missing = is_of(case, StoredKind::Journal) && case.harm == Harm::Missing;
+            is_missing
+                && case
+                    .answer
+                    .as_ref()
+                    .is_err_and(|error| error.contains("the journal was truncated"))
+        },
+    },
+    Excuse {
+        reason: "messages of logs stay sealed without the file of their key",
+        applies: |case| {
+            let lines = |answer: &Answer| {
+                answer
+                    .as_ref()
+                    .map_or(0, |lines| lines.matches("StoredLine {").count())
+            };
+            let is_whole = case
+                .intact
+                .is_some_and(|intact| lines(intact) == lines(case.answer));
+            is_of(case, StoredKind::Key)
+                && case.question == "logs"
+                && is_whole
+                && text(case.answer).contains("(sealed)")
+        },
+    },
+    Excuse {
+        reason: "a lock without its lease counts as free; fences and epochs keep writers apart",
+        applies: |case| {
+            let is_lease = is_of(case, StoredKind::Lock) && case.object.ends_with("/lease.json");
+            is_lease && case.harm == Harm::Missing && case.question == "list"
+        },
+    },
 ];
 
 /// The number of the excuse for an answer.
@@ -83,5 +139,11 @@ pub(super) fn harmless(object: &str) -> Option<&'static str> {
         }
         _ if name.ends_with(".frames") => Some("the segments hold the same frames"),
         _ => None,
+    }
+}
+
+fn text(answer: &Answer) -> &str {
+    match answer {
+        Ok(text) | Err(text) => text,
     }
 }

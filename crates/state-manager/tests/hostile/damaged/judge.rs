@@ -27,18 +27,22 @@ pub(super) fn judge(
 ) -> Judgement {
     let mut judgement = Judgement::default();
     let intact = &specimen.intact[&client];
-    let (object, bytes) = &specimen.objects[object];
-    let case = |question, answer| Case {
+    let (object, _) = &specimen.objects[object];
+    let case = |question, answer, intact| Case {
         specimen,
         client,
         object,
-        bytes,
         harm,
         question,
         answer,
+        intact,
     };
     for (question, answer) in &seen.before.0 {
-        judgement.add("before", &case(question, answer), &[&intact.before]);
+        judgement.add(
+            "before",
+            &case(question, answer, intact.before.0.get(question)),
+            &[&intact.before],
+        );
     }
     let Some(written) = &seen.written else {
         return judgement;
@@ -46,14 +50,18 @@ pub(super) fn judge(
     let written = written.clone().map(|()| "written".to_owned());
     let mut honest = Answers::default();
     honest.0.insert("write".to_owned(), Ok("written".to_owned()));
-    judgement.add("update", &case("write", &written), &[&honest]);
+    judgement.add("update", &case("write", &written, None), &[&honest]);
     // A write that failed may have been applied or not.
     let mut honest = vec![&intact.after];
     if written.is_err() {
         honest.push(&intact.before);
     }
     for (question, answer) in &seen.after.0 {
-        judgement.add("after", &case(question, answer), &honest);
+        judgement.add(
+            "after",
+            &case(question, answer, honest[honest.len() - 1].0.get(question)),
+            &honest,
+        );
     }
     judgement
 }

@@ -76,7 +76,7 @@ impl Specimen {
             is_crashed: false,
             disk: disk.copy(),
             lineage: Lineage::from_bits([0; 16]),
-            own: is_sealed.then(|| Arc::new(keys(&[&own]))),
+            own: is_sealed.then(|| Arc::new(keys(&[&own, &reader]))),
             reader: is_sealed.then(|| Arc::new(keys(&[&reader]))),
             pins: Pins::new(),
             revisions: Vec::new(),
