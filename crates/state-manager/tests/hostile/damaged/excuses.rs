@@ -128,7 +128,7 @@ fn is_of(case: &Case<'_>, kind: StoredKind) -> bool {
     StoredKind::of(case.object) == Some(kind)
 }
 
-/// Why no damage of an object is noticed; none if some damage of it must be.
+/// Why damage of an object may never be noticed; none if some damage of it must be.
 pub(super) fn harmless(object: &str) -> Option<&'static str> {
     let (_, name) = object.rsplit_once('/').unwrap_or(("", object));
     match name {
@@ -136,6 +136,13 @@ pub(super) fn harmless(object: &str) -> Option<&'static str> {
         "clock.json" => Some("it is overwritten before the time of the store is read"),
         _ if name.ends_with(".lock") || name.starts_with("lock.") => {
             Some("the operating system holds the lock, and the text of the file is for messages only")
+        }
+        "meta.json" => Some(
+            "clients find the folder of a stack by its name, and object stores never read its lineage again",
+        ),
+        _ if object.starts_with("outputs/") => Some("only the latest document is read"),
+        _ if object.contains("/journal/") && !name.contains('.') => {
+            Some("slots and compactions of an object store hold the same frames, and one of the two is read")
         }
         _ if name.ends_with(".frames") => Some("the segments hold the same frames"),
         _ => None,
