@@ -25,7 +25,7 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 
 /// CI tries one of this many flipped bits, and one of this many cuts; `STATE_TEST_SCALE` divides the number. It is a prime:
 /// a divisor of the number of bits in a byte would flip the same bit of each byte.
-const STRIDE: usize = 97;
+const STRIDE: usize = 307;
 
 /// The damage of one object of a store, and the client that then uses the store.
 #[derive(Clone, Copy)]
@@ -179,6 +179,7 @@ fn every_excuse_is_needed() {
     // Most excuses are about missing objects. Cuts at steps of a prime number of bytes reach each frame of a journal.
     let mut damages = damages(|_| [Harm::Missing].into_iter());
     damages.extend(self::damages(|length| Harm::cuts(length).step_by(61)));
+    damages.extend(self::damages(|length| Harm::flips(length).step_by(61)));
     let mut unused: BTreeSet<usize> = (0..excuses::ALL.len()).collect();
     judge_until(&damages, |_, judged| {
         unused.retain(|excuse| !judged.excuses.contains(excuse));

@@ -117,6 +117,18 @@ pub(super) const ALL: &[Excuse] = &[
             is_lease && case.harm == Harm::Missing && case.question == "list"
         },
     },
+    Excuse {
+        reason: "an error about the tag of a frame names the slot of the frame: only the backend knows the file of a slot",
+        applies: |case| {
+            let named = format!(" of stack {}: its tag doesn't match", case.specimen.lineage);
+            let is_flipped = is_of(case, StoredKind::Journal) && matches!(case.harm, Harm::Flipped(_));
+            is_flipped
+                && case
+                    .answer
+                    .as_ref()
+                    .is_err_and(|error| error.contains("journal frame ") && error.contains(&named))
+        },
+    },
 ];
 
 /// The number of the excuse for an answer.
