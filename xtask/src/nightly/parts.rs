@@ -282,13 +282,13 @@ pub(super) const PARTS: &[Part] = &[
     },
     Part {
         name: "damages",
-        about: "every bit of small stores flipped, every cut and every missing object, one in 307 in CI",
+        about: "every bit of small stores flipped, every cut and every missing object, one in 1,009 in CI",
         work: Work::Scaled {
             tests: Tests {
                 cargo: &["-p", "state-manager", "--release", "--test", "hostile"],
                 filters: &["damaged::"],
             },
-            factor: 307,
+            factor: 1009,
         },
     },
     Part {

@@ -1,6 +1,6 @@
 //! A process that uses the stack, and what all processes of a run observed together.
 
-use crate::history::{History, Moment, NEVER, out_of_order};
+use crate::history::{History, Moment, out_of_order};
 use crate::turns::Turns;
 use state_backend_fs::FsBackend;
 use state_backend_fs::testkit::{HostileFs, SimulatedFs};
