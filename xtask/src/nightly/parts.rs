@@ -194,20 +194,6 @@ pub(super) const PARTS: &[Part] = &[
         }),
     },
     Part {
-        name: "histories",
-        about: "histories of processes on files, interleaved at any call of the file system",
-        work: Work::Rounds(Rounds {
-            tests: Tests {
-                cargo: &["-p", "state-backend-fs", "--test", "histories"],
-                filters: &["histories_of_processes_on_files_are_linearizable"],
-            },
-            rounds: 100,
-            unit: "runs",
-            per_round: 300,
-            seeds_per_round: 300,
-        }),
-    },
-    Part {
         name: "schedules",
         about: "random faults of an object store, 10,000 schedules in CI",
         work: Work::Scaled {
@@ -343,7 +329,6 @@ pub(super) const TORTURE: &[&str] = &[
     "corruption",
     "races",
     "crashes",
-    "histories",
     "schedules",
     "fault-pairs",
     "simulation",
