@@ -282,6 +282,17 @@ pub(super) const PARTS: &[Part] = &[
         }),
     },
     Part {
+        name: "damages",
+        about: "every bit of small stores flipped, every cut and every missing object, one in 1,009 in CI",
+        work: Work::Scaled {
+            tests: Tests {
+                cargo: &["-p", "state-manager", "--release", "--test", "hostile"],
+                filters: &["damaged::"],
+            },
+            factor: 1009,
+        },
+    },
+    Part {
         name: "binary",
         about: "random forgeries between two requests of a `statectl` process",
         work: Work::Rounds(Rounds {
@@ -339,6 +350,7 @@ pub(super) const TORTURE: &[&str] = &[
     "simulation",
     "models",
     "pairs",
+    "damages",
 ];
 
 #[cfg(test)]

@@ -1,14 +1,15 @@
 //! Stores in memory, of files or of objects. Each can be copied, and opened with an attacker between the backend and
 //! the bytes.
 
+use bytes::Bytes;
 use state_backend_fs::testkit::{HostileFs, SimulatedFs};
-use state_backend_object_store::object_store::ObjectStore;
 use state_backend_object_store::object_store::memory::InMemory;
 use state_backend_object_store::object_store::path::Path;
+use state_backend_object_store::object_store::{ObjectStore, ObjectStoreExt};
 use state_backend_object_store::testkit::HostileStore;
 use state_backend_object_store::{ObjectBackend, Options};
 use state_core::backend::Opening;
-use state_core::testkit::hostile::{Attacker, StoreImage};
+use state_core::testkit::hostile::{Action, Attacker, Intervention, StoreImage};
 use state_core::{Backend, Error, Result};
 use std::sync::Arc;
 use std::time::Duration;
@@ -65,14 +66,41 @@ impl Disk {
                 let inner: Arc<dyn ObjectStore> = Arc::<InMemory>::clone(store);
                 let hostile = HostileStore::new(inner, attacker.clone());
                 hostile.record_all().await.map_err(|error| failed(error.into()))?;
-                let mut options = Options::new("s3://bucket", Path::default());
-                options.proof = None;
-                options.retry_timeout = PATIENCE;
-                Ok(Arc::new(ObjectBackend::new(
-                    Arc::new(hostile),
-                    options,
-                    Opening::Create,
-                )))
+                let hostile = Arc::new(hostile);
+                Ok(Arc::new(ObjectBackend::new(hostile, options(), Opening::Create)))
+            }
+        }
+    }
+
+    /// Opens the existing store without an attacker. A missing store isn't created.
+    pub(crate) fn open(&self) -> Result<Arc<dyn Backend>> {
+        match self {
+            Self::Files(machine) => Ok(Arc::new(machine.open(ROOT)?.with_lock_timeout(PATIENCE))),
+            Self::Objects(store) => {
+                let inner: Arc<dyn ObjectStore> = Arc::<InMemory>::clone(store);
+                Ok(Arc::new(ObjectBackend::new(inner, options(), Opening::Existing)))
+            }
+        }
+    }
+
+    /// Replaces the content of an object while no client uses the store; `None` deletes the object.
+    pub(crate) async fn put(&self, object: &str, content: Option<Bytes>) {
+        match self {
+            Self::Files(machine) => {
+                let attacker = Attacker::default();
+                let action = content.map_or(Action::Delete, Action::Replace);
+                attacker.plan([Intervention::new(0, object, action)]);
+                // The edit is made before the first request of the backend, which may fail because of it.
+                drop(HostileFs::simulated(machine, ROOT, attacker.clone()).open());
+                assert_eq!(attacker.edits_made(), 1, "{object}");
+            }
+            Self::Objects(store) => {
+                let path = Path::from(object);
+                let changed = match content {
+                    Some(bytes) => store.put(&path, bytes.into()).await.map(drop),
+                    None => store.delete(&path).await,
+                };
+                changed.expect("a store in memory accepts changes");
             }
         }
     }
@@ -87,4 +115,11 @@ impl Disk {
             Some((object, bytes))
         })))
     }
+}
+
+fn options() -> Options {
+    let mut options = Options::new("s3://bucket", Path::default());
+    options.proof = None;
+    options.retry_timeout = PATIENCE;
+    options
 }

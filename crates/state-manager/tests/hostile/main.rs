@@ -1,11 +1,12 @@
 //! Runs every command of a user while an attacker forges objects of the store. Each forgery of the catalogue in
 //! `state_core::testkit::hostile` is placed before each request that can notice it, alone and in random pairs. The
 //! stores are files and objects. A client with memory has known stacks (pins of what it saw), a client without memory
-//! has none.
+//! has none. The tests in `damaged` need no attacker: they damage each object of small stores in every way.
 
 mod checks;
 mod client;
 mod commands;
+mod damaged;
 mod disk;
 mod excuses;
 mod found;
@@ -17,6 +18,7 @@ mod queries;
 mod scenario;
 mod sealing;
 mod signed;
+mod tally;
 mod updates;
 mod written;
 
@@ -24,15 +26,15 @@ use commands::Command;
 use disk::Kind;
 use oracle::Oracle;
 use scenario::{Scenario, environment};
+use state_core::Entropy;
 use state_core::testkit::clock::SeededEntropy;
 use state_core::testkit::hostile::forgeries::choose;
 use state_core::testkit::hostile::schedule::{pair, plan, singles};
 use state_core::testkit::hostile::{CatalogueEntry, Intervention, Request, StoredKind};
 use state_core::testkit::run;
-use state_core::{Clock, Entropy};
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::OnceLock;
+use tally::Tally;
 
 /// Number of random pairs in one run of the test; `STATE_TEST_SCALE` multiplies it,
 /// `STATE_TEST_PAIRS` replaces it. On a slow machine with two cores, 3,000 pairs take 40 seconds.
@@ -41,9 +43,6 @@ const PAIRS: u32 = 12_000;
 /// A run tries one of this many parts of the single forgeries; the seed decides which. It is a prime: with a divisor of the
 /// number of forgeries, every request would get the same few forgeries.
 const STRIDE: usize = 37;
-
-/// Number of threads that share the runs of a test. Many runs wait for a lock or an answer until their time is over.
-const THREADS: usize = 8;
 
 /// The store, the oracle and the honest requests that all schedules on one kind of backend use.
 struct Bench {
@@ -95,73 +94,6 @@ impl Bench {
             true,
             self.oracle.judge(&self.scenario, command, remembers, &run).await,
         )
-    }
-}
-
-/// The progress, counts and first failures of a test, shared by its threads.
-#[derive(Default)]
-struct Tally {
-    /// Number of the next schedule to run.
-    next: AtomicUsize,
-    /// Number of schedules in which the attacker changed the store.
-    effective: AtomicUsize,
-    failures: Mutex<Vec<String>>,
-}
-
-impl Tally {
-    /// Runs `count` schedules on all threads, and stops after more than 20 failures. `schedule` runs the schedule with
-    /// a number. It returns whether the attacker changed the store, the broken rules, and a description of the
-    /// schedule.
-    fn run(&self, count: usize, schedule: impl AsyncFn(usize) -> (bool, Vec<String>, String) + Sync) {
-        let worker = || {
-            block_on(async {
-                loop {
-                    let number = self.next.fetch_add(1, Ordering::Relaxed);
-                    if number >= count || self.failures().len() > 20 {
-                        break;
-                    }
-                    let (is_effective, broken, context) = schedule(number).await;
-                    self.effective
-                        .fetch_add(usize::from(is_effective), Ordering::Relaxed);
-                    for rule in broken {
-                        self.failures()
-                            .push(format!("schedule {number} ({context}): {rule}"));
-                    }
-                }
-            });
-        };
-        std::thread::scope(|scope| {
-            for _ in 0..THREADS {
-                scope.spawn(worker);
-            }
-        });
-    }
-
-    fn failures(&self) -> std::sync::MutexGuard<'_, Vec<String>> {
-        self.failures.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    #[expect(
-        clippy::print_stderr,
-        reason = "the counts of a randomized test must be visible"
-    )]
-    fn report(&self, what: &str, count: usize, clock: &dyn Clock) {
-        let micros = clock.elapsed().as_micros() / u128::try_from(count.max(1)).unwrap_or(1);
-        let effective = self.effective.load(Ordering::Relaxed);
-        eprintln!(
-            "{what}: {count} schedules, {effective} with an effect, {micros} µs each on {THREADS} threads"
-        );
-        let failures = self.failures();
-        assert!(
-            failures.is_empty(),
-            "{} failures:\n{}",
-            failures.len(),
-            failures.join("\n")
-        );
-        assert!(
-            effective * 3 > count,
-            "too few schedules have an effect: {effective} of {count}"
-        );
     }
 }
 

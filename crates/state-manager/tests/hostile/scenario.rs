@@ -428,7 +428,7 @@ impl Scenario {
 }
 
 /// Adds a recipient of the outputs, and sets a stack output.
-async fn publish_to(stack: &Stack, reader: &GeneratedIdentity) -> Result<()> {
+pub(crate) async fn publish_to(stack: &Stack, reader: &GeneratedIdentity) -> Result<()> {
     let reader = [reader.recipient().to_owned()];
     stack.add_output_recipients("recipients add", &reader).await?;
     let session = stack.lock("build").await?;

@@ -27,7 +27,16 @@ pub(crate) async fn outputs(
         return Err(Error::sealed(object, reason));
     };
     let document = store.backend().read(lineage, latest).await?;
-    let opened = provider.open_outputs(lineage, &document)?;
+    // The provider doesn't know the name of the stack, and the user needs the name of the damaged document.
+    let opened = provider
+        .open_outputs(lineage, &document)
+        .map_err(|error| match (error, latest) {
+            (Error::Sealed { reason, .. }, ObjectName::Outputs(serial)) => {
+                let path = format!("outputs/{lineage}/{:020}.json", serial.get());
+                Error::sealed(object, format!("{path}: {reason}"))
+            }
+            (error, _) => error,
+        })?;
     if ObjectName::Outputs(opened.serial) != *latest {
         // An attacker could store an old document under a newer name; the serial inside the document is sealed.
         let reason = format!(
