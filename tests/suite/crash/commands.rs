@@ -24,7 +24,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 /// The test kills at one of this many points; [`scaled`] divides this number.
-const EVERY: u32 = 24;
+const EVERY: u32 = 12;
 
 /// Number of threads that share the rows.
 const THREADS: usize = 2;

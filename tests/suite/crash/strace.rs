@@ -29,7 +29,7 @@ pub(super) fn existing(calls: &[&'static str], untested: &str) -> Option<Vec<&'s
 /// Returns the beginning of a command line that logs these calls to a file.
 pub(super) fn logging(calls: &[&str], log: &Path) -> Vec<OsString> {
     let trace = format!("trace={}", calls.join(","));
-    let mut line: Vec<OsString> = ["strace", "-f", "-qq", "-y", "-e", &trace, "-o"]
+    let mut line: Vec<OsString> = ["strace", "-f", "-qq", "-y", "-s", "12", "-e", &trace, "-o"]
         .map(OsString::from)
         .into();
     line.push(log.into());

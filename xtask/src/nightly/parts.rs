@@ -118,14 +118,14 @@ pub(super) const PARTS: &[Part] = &[
     },
     Part {
         name: "commands",
-        about: "kill -9 before any changing system call of each writing command, one in 24 in CI",
+        about: "kill -9 before any changing system call of each writing command, one in 12 of half of them in CI",
         work: Work::Scaled {
             tests: Tests {
                 cargo: &["-p", "state-tests", "--test", "suite"],
                 filters: &["crash::commands::"],
             },
             // All points.
-            factor: 24,
+            factor: 12,
         },
     },
     Part {
