@@ -11,7 +11,10 @@ use std::collections::BTreeSet;
 const ROOT: &str = "root";
 
 /// The folders with files that must be durable, below [`ROOT`].
-const KEPT: [&str; 3] = ["root/work/.state", "root/work/there", "root/home"];
+const KEPT: [&str; 3] = ["root/work/.state", "root/work/there", HOME];
+
+/// The home folder of the user who runs the commands.
+const HOME: &str = "root/home";
 
 /// The files and folders whose last change isn't durable.
 #[derive(Debug, Default)]
@@ -117,6 +120,7 @@ fn is_space(text: &str) -> bool {
 /// power a client may have forgotten a stack that it saw for the first time, or remember one that it removed.
 fn may_be_lost(path: &str) -> bool {
     let name = path.rsplit('/').next().unwrap_or_default();
+    let below_home = path.strip_prefix(HOME).unwrap_or_default();
     // It names the holder of a lock, which the kernel frees with the process.
     name.ends_with(".lock")
         || name.starts_with("lock.")
@@ -127,12 +131,12 @@ fn may_be_lost(path: &str) -> bool {
         // A result that was recorded is recognized if its file comes back.
         || path.contains("/statectl/spool")
         // The folders of the memory.
-        || ["root/home/state", "root/home/state/statectl"].contains(&path)
+        || ["/state", "/state/statectl"].contains(&below_home)
         || path.contains("/statectl/seen") && !path.ends_with(".json")
         // An examination of the store by `doctor`.
         || path.contains("/.tmp-")
         // The runtime folder is lost at a restart anyway.
-        || path.starts_with("root/home/run")
+        || below_home.starts_with("/run")
 }
 
 /// The paths of the file descriptors in the arguments of a call.

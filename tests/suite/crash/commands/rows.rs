@@ -99,7 +99,7 @@ impl Row {
     }
 }
 
-/// All rows.
+/// Returns the rows of all commands that write.
 pub(super) fn rows() -> Vec<Row> {
     [stacks(), runs(), edits(), keys(), memory(), maintenance()].concat()
 }

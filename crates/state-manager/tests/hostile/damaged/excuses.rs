@@ -23,7 +23,7 @@ pub(super) struct Excuse {
     applies: fn(&Case<'_>) -> bool,
 }
 
-/// All excuses.
+/// All excuses, in the order in which they are tried.
 pub(super) const ALL: &[Excuse] = &[
     Excuse {
         reason: "a place without `format` has no store",

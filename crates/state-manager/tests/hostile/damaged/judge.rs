@@ -14,7 +14,7 @@ pub(super) struct Judgement {
     pub(super) is_noticed: bool,
     /// The excuses that were used, by their number.
     pub(super) excuses: BTreeSet<usize>,
-    /// The broken rules.
+    /// The rules that the answers break.
     pub(super) broken: Vec<String>,
 }
 
@@ -78,7 +78,7 @@ impl Judgement {
         match case.answer {
             Err(error) if is_named(case.object, error) => self.is_noticed = true,
             Ok(report) if case.question == "verify" && is_reported(case.object, report) => {
-                self.is_noticed = true
+                self.is_noticed = true;
             }
             answer => match excuses::find(case) {
                 Some(excuse) => drop(self.excuses.insert(excuse)),
