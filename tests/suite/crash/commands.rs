@@ -135,6 +135,7 @@ fn selected<T>(points: Vec<T>, every: u32, first: u64) -> impl Iterator<Item = T
 }
 
 #[test]
+#[ignore = "`cargo xtask nightly commands` runs it: a command that changes the head and then the history is still between two states"]
 fn command_killed_before_any_change_can_be_completed() {
     let Some(calls) = strace::existing(&CHANGES, "kills of commands before system calls") else {
         return;

@@ -159,9 +159,9 @@ async fn add(context: &Context, more: &[String], outputs: bool) -> CommandResult
         false => &present.of_stack,
     };
     let are_known = more.iter().all(|one| known.contains(one));
-    // A revision that changes nothing would only fill the history. But a command that was killed may have named recipients of
-    // the outputs before it published the outputs to them.
-    if are_known && !(outputs && stack.tip().await?.update_open()) {
+    // A revision that changes nothing would only fill the history. But a command that was killed may have named the recipients
+    // without recording that, and without publishing the outputs to them.
+    if are_known && !stack.tip().await?.update_open() {
         return report(context, &stack, present);
     }
     let changed = match outputs {
