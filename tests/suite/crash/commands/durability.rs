@@ -11,10 +11,10 @@ use std::collections::BTreeSet;
 const ROOT: &str = "root";
 
 /// The folders with files that must be durable, below [`ROOT`].
-const KEPT: [&str; 3] = ["root/work/.state", "root/work/there", HOME];
+const KEPT: [&str; 3] = ["work/.state", "work/there", HOME];
 
-/// The home folder of the user who runs the commands.
-const HOME: &str = "root/home";
+/// The home folder of the user who runs the commands, below [`ROOT`].
+const HOME: &str = "home";
 
 /// The files and folders whose last change isn't durable.
 #[derive(Debug, Default)]
@@ -27,7 +27,7 @@ struct Unsynced {
 }
 
 impl Unsynced {
-    /// Follows a call.
+    /// Follows a call that ended.
     ///
     /// # Errors
     /// If a file gets a name before its content is durable.
@@ -98,11 +98,15 @@ fn folder_of(path: &str) -> &str {
     path.rsplit_once('/').map_or("", |(folder, _)| folder)
 }
 
+/// Returns the rest of a path below a folder of the bench. `None` if the path isn't that folder or below it.
+fn below<'p>(folder: &str, path: &'p str) -> Option<&'p str> {
+    let path = path.strip_prefix(ROOT)?.strip_prefix('/')?;
+    let rest = path.strip_prefix(folder)?;
+    (rest.is_empty() || rest.starts_with('/')).then_some(rest)
+}
+
 fn is_kept(path: &str) -> bool {
-    KEPT.iter().any(|kept| {
-        path.strip_prefix(kept)
-            .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-    })
+    KEPT.iter().any(|kept| below(kept, path).is_some())
 }
 
 /// Whether a file has no name yet that a reader looks for.
@@ -120,7 +124,7 @@ fn is_space(text: &str) -> bool {
 /// power a client may have forgotten a stack that it saw for the first time, or remember one that it removed.
 fn may_be_lost(path: &str) -> bool {
     let name = path.rsplit('/').next().unwrap_or_default();
-    let below_home = path.strip_prefix(HOME).unwrap_or_default();
+    let below_home = below(HOME, path).unwrap_or_default();
     // It names the holder of a lock, which the kernel frees with the process.
     name.ends_with(".lock")
         || name.starts_with("lock.")
